@@ -71,6 +71,7 @@ class AutoContextConfig(Value):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     error_type = ConfigError
+    java_names = JAVA_NAMES
 
     # --- when
     msg_threshold: int = Field(default=100, ge=0)

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 
@@ -125,10 +126,16 @@ def did_you_mean(name: str, known: Collection[str], *, otherwise: str | None = N
     return f"it has {', '.join(known)}" if otherwise is None else otherwise
 
 
-def one_line(owner: str, problems: Iterable[Mapping[str, Any]], known: Collection[str] = ()) -> str:
+def one_line(
+    owner: str,
+    problems: Iterable[Mapping[str, Any]],
+    known: Collection[str] = (),
+    java: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Pydantic's error list as one line: every field at fault, its value and what is allowed.
 
-    `known` are the owner's fields, for the nearest name of one that it does not have.
+    `known` are the owner's fields, for the nearest name of one that it does not have; `java` are AgentScope-Java's
+    names with the fields that they are here.
     """
     lines = []
     for problem in problems:
@@ -141,7 +148,8 @@ def one_line(owner: str, problems: Iterable[Mapping[str, Any]], known: Collectio
         if problem["type"] == "model_attributes_type":
             message = "must be an object"
         if problem["type"] == "extra_forbidden" and known and len(problem["loc"]) == 1:
-            message = f"no such field; {did_you_mean(where, known)}"
+            message = "no such field; "
+            message += f"here it is {java[where]!r}" if where in java else did_you_mean(where, known)
         got = "" if problem["type"] == "missing" else f" (got {short(problem.get('input'))})"
         lines.append(f"{owner}.{where}: {message}{got}" if where else f"{owner}: {message}")
     return "; ".join(lines)

@@ -193,6 +193,8 @@ class Value(BaseModel):
 
     error_type: ClassVar[type[AutoContextError]] = InvalidMessage
     """What is raised for invalid fields."""
+    java_names: ClassVar[Mapping[str, str]] = {}
+    """AgentScope-Java's names of fields, for errors."""
     # Deferred: building all validators takes longer than the rest of the import.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -223,7 +225,7 @@ class Value(BaseModel):
 
     @classmethod
     def _refusal(cls, error: ValidationError) -> AutoContextError:
-        return cls.error_type(one_line(cls.__name__, _problems(error), cls.model_fields))
+        return cls.error_type(one_line(cls.__name__, _problems(error), cls.model_fields, cls.java_names))
 
 
 class Block(Value):

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, NoReturn
+
 from autocontext.errors import ConfigError
 from autocontext.messages import Value
 
@@ -59,6 +62,12 @@ class PromptConfig(Value):
     """The prompts for the summarising model; unset fields keep their defaults. Raises ConfigError naming the field."""
 
     error_type = ConfigError
+    java_names: ClassVar[Mapping[str, str]] = {
+        "previousRoundToolCompressPrompt": "tool_run",
+        "currentRoundLargeMessagePrompt": "large_message",
+        "previousRoundSummaryPrompt": "round_summary",
+        "currentRoundCompressPrompt": "current_round",
+    }
 
     system: str = _SYSTEM
     """System text of every request."""
@@ -74,3 +83,11 @@ class PromptConfig(Value):
     """The oldest part of the conversation: the first part of the note."""
     merge: str = _MERGE
     """Joins the partial summaries of a transcript that was too long for one request."""
+
+    if not TYPE_CHECKING:
+
+        @classmethod
+        def builder(cls) -> NoReturn:
+            """AgentScope-Java has one; here the fields are keywords."""
+            names = ", ".join(f"{field}= for {name}" for name, field in cls.java_names.items())
+            raise ConfigError(f"PromptConfig has no builder; write PromptConfig(tool_run=...), with {names}")

@@ -204,6 +204,30 @@ def test_a_java_name_that_the_reference_does_not_have_is_answered_with_the_field
         AutoContextConfig.builder().compressionTimeoutMillis("soon").build()  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("of", [AutoContextConfig, PromptConfig])
+def test_a_java_name_as_a_keyword_is_answered_with_the_field(of: type[AutoContextConfig | PromptConfig]) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "from-agentscope-java.md").read_text()
+    assert len(of.java_names) > 3
+    for name, field in of.java_names.items():
+        assert field in of.model_fields
+        assert f"`{name}`" in page
+        with pytest.raises(ConfigError, match=rf"^{of.__name__}\.{name}: no such field; here it is '{field}'"):
+            of(**{name: "x"})
+
+
+@pytest.mark.parametrize("field", PromptConfig.model_fields)
+def test_a_prompt_named_in_camel_case_is_answered_with_the_field(field: str) -> None:
+    camel = re.sub("_(.)", lambda m: m[1].upper(), field)
+    if camel != field:
+        with pytest.raises(ConfigError, match=rf"PromptConfig\.{camel}: no such field; did you mean '{field}'\?"):
+            PromptConfig(**{camel: "Short, please."})
+
+
+def test_a_builder_of_prompts_is_answered_with_the_keywords() -> None:
+    with pytest.raises(ConfigError, match=r"write PromptConfig\(.*tool_run= for previousRoundToolCompressPrompt"):
+        PromptConfig.builder()  # type: ignore[attr-defined]
+
+
 def test_the_log_says_once_what_a_java_name_is_here() -> None:
     """In a process of its own, as the note comes once in a process."""
     program = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn
 
 from autocontext import AutoContextError, AutoContextMemory, CompressionEvent, Msg
@@ -102,13 +102,21 @@ def header(screen: Screen, memory: AutoContextMemory) -> None:
 
 def messages(screen: Screen, memory: AutoContextMemory, *, full: bool) -> None:
     """Show the messages in view, one line each or whole."""
-    numbers = {id(m): f"m{n}" for n, m in enumerate(memory.get_original_memory_msgs(), 1)}
-    for msg in memory.messages:
-        _message(screen, numbers.get(id(msg), ""), msg, memory.count([msg]), full=full)
+    for msg, numbers in numbered(memory, memory.messages):
+        number = f"m{numbers[0]}" if len(numbers) == 1 else ""
+        _message(screen, number, msg, memory.count([msg]), full=full)
+
+
+def numbered(memory: AutoContextMemory, messages: Iterable[Msg]) -> Iterator[tuple[Msg, list[int]]]:
+    """Each message with the numbers of the originals that it is or stands for, ascending."""
+    places = {id(m): n for n, m in enumerate(memory.get_original_memory_msgs(), 1)}
+    for msg in messages:
+        originals = [msg] if msg.origin is None else memory.reload(msg.origin.uuid)
+        yield msg, sorted(places[id(m)] for m in originals if id(m) in places)
 
 
 def _message(screen: Screen, number: str, msg: Msg, tokens: int, *, full: bool) -> None:
-    """Show one message: its number, if it is an original, role, size, and its first line or all of it."""
+    """Show one message: its number if it is one original, whole or in short, role, size, first line or all of it."""
     note = f" {figures.origin_name(msg.origin.kind)} {msg.origin.uuid[:8]}" if msg.origin is not None else ""
     head = f"{number:>5} {msg.role:<9} {tokens:>7,} "
     text = transcript(msg)

@@ -11,6 +11,7 @@ from typing import Any
 from autocontext import Msg, ToolResultBlock, ToolUseBlock, __version__
 from autocontext.cli import figures
 from autocontext.cli.session_history import KINDS, Pass, Point, SessionHistory, holders, kind_of, tool_sizes
+from autocontext.history.runs import Runs
 from autocontext.redaction import redact_secrets
 from autocontext.stores import SessionKey
 from autocontext.text import rendering
@@ -137,8 +138,8 @@ def _within(blocks: Iterable[list[Any]], cap: int, room: int) -> bool:
 
 
 def _pass(history: SessionHistory, done: Pass, number: Mapping[str, int]) -> dict[str, Any]:
-    def ranges(ids: Iterable[str]) -> list[list[int]]:
-        return _ranges([number[id_] for id_ in ids if id_ in number])
+    def ranges(ids: Iterable[str]) -> list[tuple[int, int]]:
+        return list(Runs.of(number[id_] for id_ in ids if id_ in number).pairs)
 
     records = []
     for item in done.edits:
@@ -166,17 +167,6 @@ def _pass(history: SessionHistory, done: Pass, number: Mapping[str, int]) -> dic
         "receipt": done.receipt,
         "edits": records,
     }
-
-
-def _ranges(numbers: Sequence[int]) -> list[list[int]]:
-    """Runs of consecutive numbers, as first and last."""
-    runs: list[list[int]] = []
-    for n in numbers:
-        if runs and n == runs[-1][1] + 1:
-            runs[-1][1] = n
-        else:
-            runs.append([n, n])
-    return runs
 
 
 def _thinned(calls: Sequence[Point]) -> list[Point]:

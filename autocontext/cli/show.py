@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from autocontext import AutoContextConfig, AutoContextError, AutoContextMemory, Msg
 from autocontext.cli import conversations, inspect, stored
@@ -116,9 +116,8 @@ def before_last_reply(memory: AutoContextMemory, messages: Sequence[Msg]) -> lis
 
 def context(screen: Screen, memory: AutoContextMemory, messages: Sequence[Msg], *, full: bool) -> None:
     """Show the messages as they are sent, each under a heading with role, number and size."""
-    places = {id(m): n for n, m in enumerate(memory.get_original_memory_msgs(), 1)}
-    for msg in messages:
-        screen.heading(_title(memory, msg, places))
+    for msg, numbers in inspect.numbered(memory, messages):
+        screen.heading(_title(msg, names(numbers), memory.count([msg])))
         text = transcript(msg).removeprefix(f"[{msg.role}] ")
         for line in (text if full or is_note(msg) else shortened(text)).split("\n"):
             screen.line(printable(line.rstrip("\r")))
@@ -134,13 +133,10 @@ def shortened(text: str) -> str:
     return head_and_tail("\n".join(lines), _LONG)
 
 
-def _title(memory: AutoContextMemory, msg: Msg, places: Mapping[int, int]) -> str:
+def _title(msg: Msg, behind: str, tokens: int) -> str:
     """The heading of a message: role, numbers and size."""
-    tokens = memory.count([msg])
     size = f"{tokens:,} token{'s' if tokens != 1 else ''}"
     if msg.origin is None:
-        number = places.get(id(msg))
-        return f"{msg.role} m{number}, {size}" if number else f"{msg.role}, {size}"
-    behind = names(sorted(places[id(m)] for m in memory.reload(msg.origin.uuid) if id(m) in places))
+        return f"{msg.role} {behind}, {size}" if behind else f"{msg.role}, {size}"
     relation = "note of" if is_note(msg) else "in place of"
     return f"{msg.role}, {relation} {behind or 'other messages'}, {size}"

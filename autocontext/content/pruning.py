@@ -8,17 +8,16 @@ history changes nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, cast
 
 from autocontext import flows
 from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, text_at
 from autocontext.content.policy import PrunePolicy
-from autocontext.content.store import ContentStore, checked_content_store
+from autocontext.content.store import ContentStore, checked_content_store, putting
 from autocontext.errors import ConfigError, StoreCorruptError, short, told
-from autocontext.flows.threads import in_thread
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, freeze
 
 
@@ -59,17 +58,6 @@ class PruneResult:
     def reduction(self) -> float:
         """The share of characters removed, 0.0 to 1.0."""
         return 1 - self.chars_after / self.chars_before if self.chars_before else 0.0
-
-
-class StoreText(NamedTuple):
-    """A text to store, and its name."""
-
-    text: str
-    name: str
-
-
-Pruning: TypeAlias = Generator[StoreText, str, PruneResult]
-"""Yields texts to store and receives their handles, or the store's exception."""
 
 
 class Known:
@@ -133,11 +121,9 @@ def prune_messages(
     store nothing is replaced. Pass the same `known` at each call, and a growing history costs only what is new.
     Anything but a list or tuple is returned unchanged.
     """
-
-    def put(step: StoreText) -> str:
-        return _there(store).put(step.text, name=step.name, namespace=namespace).ref
-
-    return flows.run(_pruned("prune_messages", msgs, store, policy, known or Known()), put)
+    return flows.run(
+        _pruned("prune_messages", msgs, store, policy, namespace=namespace, known=known or Known()), flows.do
+    )
 
 
 async def aprune_messages(
@@ -149,16 +135,9 @@ async def aprune_messages(
     known: Known | None = None,
 ) -> PruneResult:
     """`prune_messages` without blocking the event loop."""
-
-    async def put(step: StoreText) -> str:
-        there = _there(store)
-        if hasattr(there, "aput"):
-            info = await there.aput(step.text, name=step.name, namespace=namespace)
-        else:
-            info = await in_thread(lambda: there.put(step.text, name=step.name, namespace=namespace))
-        return str(info.ref)
-
-    return await flows.arun(_pruned("aprune_messages", msgs, store, policy, known or Known()), put)
+    return await flows.arun(
+        _pruned("aprune_messages", msgs, store, policy, namespace=namespace, known=known or Known()), flows.ado
+    )
 
 
 def restore_messages(
@@ -209,8 +188,14 @@ def _there(store: ContentStore | None) -> ContentStore:
 
 
 def _pruned(
-    owner: str, originals: Sequence[Msg], store: ContentStore | None, policy: PrunePolicy | None, known: Known
-) -> Pruning:
+    owner: str,
+    originals: Sequence[Msg],
+    store: ContentStore | None,
+    policy: PrunePolicy | None,
+    *,
+    namespace: str,
+    known: Known,
+) -> flows.Flow[PruneResult]:
     """The flow of a pruning. Raises ConfigError for a store or a policy that is none."""
     if store is not None:
         checked_content_store(store, owner)
@@ -229,7 +214,7 @@ def _pruned(
         ref = change.ref or known.ref(change.text)
         if not ref:
             try:
-                ref = yield StoreText(change.text, change.name)
+                ref = str((yield putting(_there(store), change.text, name=change.name, namespace=namespace)).ref)
             except Exception as e:  # noqa: BLE001 (whatever a store raises: the text stays, the turn goes on)
                 failed[told(e)] = None
                 continue

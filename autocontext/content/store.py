@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
@@ -17,7 +18,7 @@ from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import Passages
 from autocontext.errors import ConfigError, StoreCorruptError, short
-from autocontext.flows import Compute, Flow, compute, sync_and_async
+from autocontext.flows import Flow, Operation, compute, operation, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import check_texts, checked_seconds
@@ -61,6 +62,14 @@ def checked_content_store(store: ContentStore, owner: str) -> ContentStore:
     url = isinstance(store, str) or hasattr(store, "__fspath__")
     hint = f"write SqliteContentStore({str(store)!r})" if url else 'for one in memory, SqliteContentStore(":memory:")'
     raise ConfigError(f"{owner}.store: {short(store)} is not a content store; {hint}")
+
+
+def putting(store: ContentStore, text: str, **options: Any) -> Operation:
+    """`store.put` as a step of a flow; a store without `aput` puts in a thread."""
+    if (aput := getattr(store, "aput", None)) is not None:
+        return operation(store.put, aput, text, **options)
+    put = partial(store.put, text, **options)
+    return Operation(put, lambda: in_thread(put))
 
 
 class PagedContentStore(Closing):
@@ -207,12 +216,12 @@ class PagedContentStore(Closing):
     stats, astats = sync_and_async(_stats)
 
     # ---------------------------------------------------------------------------------------------------------------
-    def _do(self, step: Read | Write | Compute) -> Any:
+    def _do(self, step: Read | Write | Operation) -> Any:
         """Do a step of a flow, for `sync_and_async`."""
-        return step.fn() if isinstance(step, Compute) else self._backend.do(step)
+        return step.do() if isinstance(step, Operation) else self._backend.do(step)
 
-    async def _ado(self, step: Read | Write | Compute) -> Any:
-        return await (in_thread(step.fn) if isinstance(step, Compute) else self._backend.ado(step))
+    async def _ado(self, step: Read | Write | Operation) -> Any:
+        return await (step.ado() if isinstance(step, Operation) else self._backend.ado(step))
 
     def _pages(self, ref_or_key: str, offset: int, limit: int | None, namespace: str) -> Flow[Pages | None]:
         check_texts(ref_or_key=ref_or_key, namespace=namespace)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from functools import wraps
+from functools import partial, wraps
 from inspect import Signature, signature
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
@@ -68,26 +68,44 @@ def _next(go_on: Callable[[Any], S], answer: Any) -> S | _End:
         return _End(done.value)
 
 
-class Compute(NamedTuple):
-    """A computation that may take long, as a step of a flow; in async code it runs in a thread."""
+class Operation(NamedTuple):
+    """A call in its two forms, as a step of a flow: it receives the result, or the exception is raised there."""
 
-    fn: Callable[[], Any]
+    do: Callable[[], Any]
+    ado: Callable[[], Awaitable[Any]]
+
+
+def operation(do: Callable[..., Any], ado: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Operation:
+    """Both forms with the same arguments."""
+    return Operation(partial(do, *args, **options), partial(ado, *args, **options))
 
 
 def compute(fn: Callable[[], T]) -> Flow[T]:
-    """Run a computation that may take long and return its result."""
-    result: T = yield Compute(fn)
+    """Run what may take long and has no other form, in async code in a thread, and return its result."""
+    result: T = yield Operation(fn, lambda: in_thread(fn))
     return result
 
 
+def do(step: Operation) -> Any:
+    """Do a step, for `run`."""
+    return step.do()
+
+
+async def ado(step: Operation) -> Any:
+    """Do a step, for `arun`."""
+    return await step.ado()
+
+
 class DoesSteps(Protocol):
-    """An object whose flows `sync_and_async` drives: it does each step that they yield."""
+    """An object whose flows `sync_and_async` drives: it does each step that they yield; here, operations."""
 
     def _do(self, step: Any) -> Any:
         """Do a step and return what the flow is sent."""
+        return do(step)
 
     async def _ado(self, step: Any) -> Any:
         """`_do` without blocking the event loop."""
+        return await ado(step)
 
 
 D = TypeVar("D", bound=DoesSteps)

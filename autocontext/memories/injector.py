@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from autocontext.errors import ConfigError, StoreCorruptError
+from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.logs import logger
-from autocontext.flows.threads import in_thread
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
 from autocontext.memories.counting import DEFAULT_COUNTER
 from autocontext.memories.formatting import InjectionSettings, compose
@@ -68,7 +68,7 @@ class _Injection:
     report: InjectionReport
 
 
-class MemoryInjector:
+class MemoryInjector(DoesSteps):
     """Adds the memories that matter now to the messages of one request; nothing is stored or changed.
 
     `refresh` says when memories are chosen again: before "every_call" of the model, at "every_turn" of the user, or
@@ -111,9 +111,9 @@ class MemoryInjector:
         self._last: OrderedDict[str, _Injection] = OrderedDict()
         self._lock = fork_lock()
 
-    def inject(
+    def _inject(
         self, messages: Sequence[Msg], *, query: str | None = None, max_tokens: int | None = None
-    ) -> tuple[list[Msg], InjectionReport]:
+    ) -> Flow[tuple[list[Msg], InjectionReport]]:
         """The messages with the block, and a report about it; `messages` stays unchanged.
 
         `query` replaces the last turns as the text that memories are ranked against. `max_tokens` applies to this call
@@ -124,44 +124,30 @@ class MemoryInjector:
         if injection is None:
             context = self._context(originals, request)
             try:
-                document = (
-                    self._store.document(user_id=self._user_id)
-                    if self._about is None
-                    else self._about.document_about(context, **self._wanted(request))
-                )
+                document: dict[str, Any] = yield self._reading(context, request)
             except StoreCorruptError as e:
                 document = self._none(e)
-            injection = self._choose(originals, request, context, document)
+            injection = yield from compute(lambda: self._choose(originals, request, context, document))
         return self._with_block(originals, injection)
 
-    async def ainject(
-        self, messages: Sequence[Msg], *, query: str | None = None, max_tokens: int | None = None
-    ) -> tuple[list[Msg], InjectionReport]:
-        """`inject` without blocking the event loop while memories are read and chosen."""
-        originals, request = without_injected(messages), _Request(query, max_tokens)
-        injection = self._reusable(originals, request)
-        if injection is None:
-            context = self._context(originals, request)
-            try:
-                document = await (
-                    self._store.adocument(user_id=self._user_id)
-                    if self._about is None
-                    else self._about.adocument_about(context, **self._wanted(request))
-                )
-            except StoreCorruptError as e:
-                document = self._none(e)
-            injection = await in_thread(lambda: self._choose(originals, request, context, document))
-        return self._with_block(originals, injection)
+    inject, ainject = sync_and_async(_inject)
+
+    def _reading(self, context: str, request: _Request) -> Operation:
+        """The step that reads the memories to choose among: of a MemoryStore more than fit, else all."""
+        if self._about is None:
+            return operation(self._store.document, self._store.adocument, user_id=self._user_id)
+        return operation(
+            self._about.document_about,
+            self._about.adocument_about,
+            context,
+            user_id=self._user_id,
+            categories=self._settings.guaranteed_categories,
+            count=_SPARE + (request.tokens or self._settings.max_tokens) // _LEAST_TOKENS,
+        )
 
     def _context(self, messages: Sequence[Msg], request: _Request) -> str:
         """What memories are ranked against."""
         return request.query or extract_conversation_context(messages, self._max_turns)
-
-    def _wanted(self, request: _Request) -> dict[str, Any]:
-        """Which memories to choose among: more than fit."""
-        tokens = request.tokens or self._settings.max_tokens
-        categories = self._settings.guaranteed_categories
-        return {"user_id": self._user_id, "categories": categories, "count": _SPARE + tokens // _LEAST_TOKENS}
 
     def _none(self, error: StoreCorruptError) -> dict[str, Any]:
         """No memories instead of damaged ones: the turn goes on, and the log says which to delete."""

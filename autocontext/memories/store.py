@@ -104,7 +104,7 @@ class MemoryStore(DatabasePart):
     get, aget = sync_and_async(_get)
 
     def _update(
-        self, memory_id: str, /, *, user_id: str, expected_revision: int | None = None, **fields: Any
+        self, /, memory_id: str, *, user_id: str, expected_revision: int | None = None, **fields: Any
     ) -> Steps[Memory | None]:
         """Change fields of a memory: those of `add`, and `archived` (a reason, or None to use it again).
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autocontext.errors import AutoContextError
+from autocontext.formats.openai_parts import function_schema
 from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user, iso
 from autocontext.memories.store import MemoryStore
 from autocontext.text.rendering import escaped
@@ -46,11 +47,7 @@ class MemoryTool:
 
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI function schema."""
-        parameters = {"type": "object", "properties": dict(self.parameters), "required": list(self.required)}
-        return {
-            "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": parameters},
-        }
+        return function_schema(self.name, self.description, dict(self.parameters), self.required)
 
     def _known_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The known arguments; anything else that a model makes up, above all a user_id, is ignored."""
@@ -86,13 +83,6 @@ def memory_tools(store: MemoryStore, *, user_id: str) -> list[MemoryTool]:
         parameters = {key: _PARAMETERS[key] for key in names.split()}
         return MemoryTool(name, description, parameters, required, run, arun)
 
-    # The model passes the id by name; in the store it is positional.
-    def update(*, memory_id: str, **fields: Any) -> Memory | None:
-        return store.update(memory_id, **fields)
-
-    async def aupdate(*, memory_id: str, **fields: Any) -> Memory | None:
-        return await store.aupdate(memory_id, **fields)
-
     return [
         tool(
             "memory_add", "Remember one lasting fact about the user.",
@@ -105,7 +95,7 @@ def memory_tools(store: MemoryStore, *, user_id: str) -> list[MemoryTool]:
         tool(
             "memory_update", "Change a memory that is no longer right.",
             "memory_id content category tags importance", ("memory_id",), lambda m: _update_text(m, unknown),
-            update, aupdate,
+            store.update, store.aupdate,
         ),
         tool(
             "memory_delete", "Delete a memory permanently, when the user asks for that.",

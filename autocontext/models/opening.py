@@ -13,21 +13,6 @@ _QWEN = ("qwen", "qwq", "qvq")
 """How the names of DashScope's own models begin."""
 _OPENAI = re.compile(r"ft:|(?:gpt|chatgpt|codex|o\d)(?:[-.]|$)|computer-use|davinci|babbage")
 """How those of OpenAI's begin."""
-_OTHERS = {
-    provider: re.compile(rf"(?:^|[/:.])(?:{names})")
-    for provider, names in {
-        "Anthropic": "anthropic|claude",
-        "Google": "google|vertex|gemini|gemma",
-        "Mistral": "mistral|mixtral|ministral|codestral|magistral",
-        "DeepSeek": "deepseek",
-        "xAI": "xai|grok",
-        "Meta": "meta|llama",
-        "Cohere": "cohere|command",
-        "Moonshot": "moonshot|kimi",
-        "Zhipu": "zhipu|glm",
-        "Amazon": "amazon|bedrock|nova",
-    }.items()
-}
 _NAMES = ("gpt-4.1-mini", "gpt-4.1", "gpt-4o", "gpt-4o-mini", "gpt-5", "gpt-5-mini", "o3", "o4-mini", "qwen-plus")
 """For the nearest one to a misspelt name."""
 
@@ -65,9 +50,6 @@ def service_of(model: str) -> Literal["openai", "dashscope", ""]:
 
 def unknown_model(model: str, way_out: str) -> str:
     """Why no service is known for this name, in words, with the nearest one and the way out."""
-    provider = next((name for name, begin in _OTHERS.items() if begin.search(model.lower())), None)
-    if provider is not None:
-        return f"{model!r} is a model of {provider}, which has no client here; {way_out}"
     meant = did_you_mean(model, _NAMES, otherwise="")
     meant = f"{meant} Otherwise" if meant else "for any other"
     return f"{model!r} is no name of a model of OpenAI or DashScope; {meant} {way_out}"

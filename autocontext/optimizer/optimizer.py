@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from autocontext import flows
-from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store
+from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store, putting
 from autocontext.errors import StoreCorruptError, told
+from autocontext.flows import DoesSteps, Flow, Operation, sync_and_async
 from autocontext.flows.threads import in_thread
 from autocontext.history.redacting import Redaction
 from autocontext.history.view import View, open_pairs
@@ -51,15 +51,6 @@ from autocontext.tokens import TokenCounter, get_counter
 _SUMMARY_TOKENS = 500
 
 
-class _StoreText(NamedTuple):
-    """A request to store a text; the answer is its handle."""
-
-    text: str
-
-
-_Pipeline = Generator["_StoreText | ModelRequest", Any, "tuple[SessionState, OptimizationReport]"]
-
-
 @dataclass(slots=True)
 class _RunRecord:
     """What one run did, for its report."""
@@ -90,7 +81,7 @@ class _RunRecord:
         return len(rest.encode("utf-8", "surrogatepass")) + sum(map(self.size, state.messages)) + len(state.messages)
 
 
-class StateOptimizer:
+class StateOptimizer(DoesSteps):
     """Shrinks session states.
 
     `store` takes the originals of what is removed. Without one, a store in memory takes them, and they end with this
@@ -119,35 +110,8 @@ class StateOptimizer:
         self._selector = ContextSelector(self.config, ranker=ranker, detector=detector)
         self._analyzer = ErrorPatternAnalyzer(detector=detector)
 
-    def optimize(self, state: SessionState) -> tuple[SessionState, OptimizationReport]:
+    def _optimize(self, state: SessionState) -> Flow[tuple[SessionState, OptimizationReport]]:
         """Return a smaller state and a report. `state` does not change; a failing store or model raises nothing."""
-        return flows.run(self._pipeline(state), self._answer)
-
-    async def aoptimize(self, state: SessionState) -> tuple[SessionState, OptimizationReport]:
-        """`optimize` without blocking the event loop."""
-        return await flows.arun(self._pipeline(state), self._aanswer, in_threads=True)
-
-    def _answer(self, step: _StoreText | ModelRequest) -> Any:
-        return self._put(step.text) if isinstance(step, _StoreText) else self.model.complete(step)
-
-    async def _aanswer(self, step: _StoreText | ModelRequest) -> Any:
-        if isinstance(step, _StoreText):
-            return await self._aput(step.text)
-        if hasattr(self.model, "acomplete"):
-            return await self.model.acomplete(step)
-        return await in_thread(lambda: self.model.complete(step))
-
-    def _put(self, text: str) -> str:
-        return _verified_ref(self.store.put(text, name="messages", type="jsonl", namespace=self._namespace), text)
-
-    async def _aput(self, text: str) -> str:
-        aput = getattr(self.store, "aput", None)
-        if aput is None:
-            return await in_thread(lambda: self._put(text))
-        return _verified_ref(await aput(text, name="messages", type="jsonl", namespace=self._namespace), text)
-
-    # ----------------------------------------------------------------------------------------------------- pipeline
-    def _pipeline(self, state: SessionState) -> _Pipeline:
         state = checked_state(state)
         record = _RunRecord()
         replacements = as_replacements(state.messages)
@@ -165,7 +129,7 @@ class StateOptimizer:
             replacements = yield from self._summarize(replacements, indices, record)
         if len(state.messages) > self.config.min_history_length:
             replacements = _apply_step(record, "large results", replacements, self._preview_large_results)
-        messages = yield from _store_and_render(replacements, record)
+        messages = yield from self._store_and_render(replacements, record)
         most = self.config.max_conversation_history_size
         if len(messages) > most:
             record.kept.append(f"{len(messages)} messages, over {most}: the rest is pinned or belongs to one exchange")
@@ -175,9 +139,11 @@ class StateOptimizer:
         after = after.changed(selected_for=selection_key(after, messages))
         return after, self._report(state, after, record, errors)
 
+    optimize, aoptimize = sync_and_async(_optimize, in_threads=True)
+
     def _summarize(
         self, replacements: list[Replacement], indices: list[int], record: _RunRecord
-    ) -> Generator[_StoreText | ModelRequest, Any, list[Replacement]]:
+    ) -> Flow[list[Replacement]]:
         """Put one summary in place of the messages at `indices`.
 
         Their originals are stored first. They need not be adjacent: the summary knows what stays between them.
@@ -190,7 +156,7 @@ class StateOptimizer:
                 originals += replacements[i].originals
             else:
                 between.append((replacements[i].msg.id, len(originals)))
-        ref = yield from _store_originals("summary", originals, record)
+        ref = yield from self._store_originals("summary", originals, record)
         if not ref:
             return replacements
         readable = self._readable(originals)
@@ -200,6 +166,41 @@ class StateOptimizer:
             note if i == indices[0] else r for i, r in enumerate(replacements) if i not in absorbed or i == indices[0]
         ]
         return _apply_step(record, "summary", replacements, lambda _: after)
+
+    def _store_and_render(self, replacements: list[Replacement], record: _RunRecord) -> Flow[list[Msg]]:
+        """Store the originals and return the new messages; originals that cannot be stored stay."""
+        messages: list[Msg] = []
+        for replacement in replacements:
+            originals, ref = replacement.originals, replacement.ref
+            record.retrievable += sum(map(record.size, originals))
+            if replacement.render is not None and not ref:
+                ref = yield from self._store_originals(replacement.reason, originals, record)
+            if replacement.render is None or not ref:
+                messages += originals
+                continue
+            messages.append(replacement.render(ref))
+            record.dropped.append(Dropped(ref, tuple(m.id for m in originals), replacement.reason))
+        return messages
+
+    def _store_originals(self, reason: str, originals: Sequence[Msg], record: _RunRecord) -> Flow[str]:
+        """The handle of the stored originals; "" if the store fails, with the reason in the record."""
+        try:
+            text = dump_messages(originals)
+            info = yield putting(self.store, text, name="messages", type="jsonl", namespace=self._namespace)
+            return _verified_ref(info, text)
+        except Exception as e:  # noqa: BLE001 (any store error: the messages stay and the save goes on)
+            record.kept.append(f"{reason}: {told(e)}")
+            return ""
+
+    def _completing(self, question: ModelRequest) -> Operation:
+        """The step that asks the model; one without `acomplete` is asked in a thread."""
+
+        def complete() -> Any:
+            return self.model.complete(question)
+
+        if hasattr(self.model, "acomplete"):
+            return Operation(complete, lambda: self.model.acomplete(question))
+        return Operation(complete, lambda: in_thread(complete))
 
     def _readable(self, messages: Sequence[Msg]) -> list[Msg]:
         """The messages as they may be quoted."""
@@ -211,7 +212,7 @@ class StateOptimizer:
             return list(state.memory_context)
         return self._selector.optimize_memory_context(state.changed(messages=messages))
 
-    def _model_summary(self, messages: Sequence[Msg]) -> Generator[ModelRequest, Any, str]:
+    def _model_summary(self, messages: Sequence[Msg]) -> Flow[str]:
         """A paragraph by the model for the summary; "" without a model or a usable answer."""
         if self.model is None:
             return ""
@@ -220,7 +221,7 @@ class StateOptimizer:
             language=conversation_language(messages), plan=None, target_tokens=_SUMMARY_TOKENS,
         )  # fmt: skip
         try:
-            reply = yield question
+            reply = yield self._completing(question)
         except Exception:  # noqa: BLE001 (any model error: the summary goes without the paragraph)
             return ""
         if not isinstance(reply, ModelReply):
@@ -327,31 +328,6 @@ def _verified_ref(info: Any, text: str) -> str:
     if info.sha256 != hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest():
         raise StoreCorruptError(f"the content store returned a different text's hash for {info.ref}; check the store")
     return str(info.ref)
-
-
-def _store_and_render(replacements: list[Replacement], record: _RunRecord) -> Generator[_StoreText, Any, list[Msg]]:
-    """Store the originals and return the new messages; originals that cannot be stored stay."""
-    messages: list[Msg] = []
-    for replacement in replacements:
-        originals, ref = replacement.originals, replacement.ref
-        record.retrievable += sum(map(record.size, originals))
-        if replacement.render is not None and not ref:
-            ref = yield from _store_originals(replacement.reason, originals, record)
-        if replacement.render is None or not ref:
-            messages += originals
-            continue
-        messages.append(replacement.render(ref))
-        record.dropped.append(Dropped(ref, tuple(m.id for m in originals), replacement.reason))
-    return messages
-
-
-def _store_originals(reason: str, originals: Sequence[Msg], record: _RunRecord) -> Generator[_StoreText, str, str]:
-    """The handle of the stored originals; "" if the store fails, with the reason in the record."""
-    try:
-        return (yield _StoreText(dump_messages(originals)))
-    except Exception as e:  # noqa: BLE001 (any store error: the messages stay and the save goes on)
-        record.kept.append(f"{reason}: {told(e)}")
-        return ""
 
 
 def _count_broken_pairs(before: Sequence[Msg], after: Sequence[Msg]) -> int:

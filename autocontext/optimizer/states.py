@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict, StateError, StoreCorruptError
+from autocontext.flows import sync_and_async
 from autocontext.optimizer.state import SessionState
 from autocontext.stores.checks import json_text
 from autocontext.stores.closing import DatabasePart
-from autocontext.stores.database import Database, Row, Schema, Statement, Work
+from autocontext.stores.database import Database, Row, Schema, Statement, Steps, Work, read, write
 from autocontext.stores.protocol import SessionKey, Version, storable
 from autocontext.stores.records import check_row, now, row_checksum
 from autocontext.stores.session_statements import hold
@@ -55,32 +56,27 @@ class StateStore(DatabasePart):
     def __init__(self, url: Database | str | Path) -> None:
         super().__init__(url, SCHEMA)
 
-    def save(
+    def _save(
         self, state: SessionState, *, metadata: Mapping[str, Any], expected: int, version: Version | None = None
-    ) -> int:
+    ) -> Steps[int]:
         """Save a state and its metadata as the revision after `expected` (0: the first), in one transaction.
 
         Returns the new revision. Raises Conflict if another process saved first; load its state and save again. With
         the `version` of the session's log, raises Conflict as well if it was rewritten or deleted since.
         """
-        return self.database.write(partial(_save, _row(state, metadata, expected + 1), version))
+        row = _row(state, metadata, expected + 1)
+        return (yield from write(lambda: _saved(row, version)))
 
-    async def asave(
-        self, state: SessionState, *, metadata: Mapping[str, Any], expected: int, version: Version | None = None
-    ) -> int:
-        """`save` without blocking the event loop."""
-        return await self.database.awrite(partial(_save, _row(state, metadata, expected + 1), version))
+    save, asave = sync_and_async(_save)
 
-    def load(self, session: SessionKey, revision: int | None = None) -> SavedState | None:
+    def _load(self, session: SessionKey, revision: int | None = None) -> Steps[SavedState | None]:
         """Load the newest saved state of a session, or one revision; None if there is none.
 
         Raises StoreCorruptError for a damaged revision; earlier ones can still be loaded.
         """
-        return _loaded(session, self.database.read(partial(_load, session, revision)))
+        return _loaded(session, (yield from read(lambda: _found(session, revision))))
 
-    async def aload(self, session: SessionKey, revision: int | None = None) -> SavedState | None:
-        """`load` without blocking the event loop."""
-        return _loaded(session, await self.database.aread(partial(_load, session, revision)))
+    load, aload = sync_and_async(_load)
 
     def revisions(self, session: SessionKey) -> list[int]:
         """The stored revisions, oldest first."""
@@ -102,7 +98,7 @@ def _row(state: SessionState, metadata: Mapping[str, Any], revision: int) -> dic
     return {**row, "checksum": row_checksum(*row.values())}
 
 
-def _save(row: dict[str, Any], version: Version | None = None) -> Work[int]:
+def _saved(row: dict[str, Any], version: Version | None = None) -> Work[int]:
     session = {"user_id": row["user_id"], "session_id": row["session_id"]}
     if version is not None:
         yield from hold(SessionKey(**session), version)
@@ -135,7 +131,7 @@ def _save(row: dict[str, Any], version: Version | None = None) -> Work[int]:
     return expected + 1
 
 
-def _load(session: SessionKey, revision: int | None) -> Work[Row | None]:
+def _found(session: SessionKey, revision: int | None) -> Work[Row | None]:
     rows = yield Statement(
         f"SELECT revision, created_at, metadata, body, checksum FROM autocontext_states WHERE {_SESSION} "
         + ("" if revision is None else "AND revision = :revision ")

@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Self
 
-from autocontext.flows import Compute
-from autocontext.flows.threads import in_thread
+from autocontext.flows import Operation
 from autocontext.stores.database import Database, Read, Schema, Write
 from autocontext.stores.opening import open_database
 
@@ -63,9 +62,9 @@ class DatabasePart(Closing):
         if self._owns_database:
             await self.database.aclose()
 
-    def _do(self, step: Read | Write | Compute) -> Any:
+    def _do(self, step: Read | Write | Operation) -> Any:
         """Do a step of a flow, a transaction or a computation, for `sync_and_async`."""
-        return step.fn() if isinstance(step, Compute) else self.database.do(step)
+        return step.do() if isinstance(step, Operation) else self.database.do(step)
 
-    async def _ado(self, step: Read | Write | Compute) -> Any:
-        return await (in_thread(step.fn) if isinstance(step, Compute) else self.database.ado(step))
+    async def _ado(self, step: Read | Write | Operation) -> Any:
+        return await (step.ado() if isinstance(step, Operation) else self.database.ado(step))

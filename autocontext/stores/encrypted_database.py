@@ -41,16 +41,24 @@ class _Beneath(Database):
         self.dialect: Literal["sqlite", "postgresql"] = database.dialect  # type: ignore[misc]  # of each object here
 
     def read(self, work: Callable[[], Work[T]]) -> T:
-        return self._database.read(work)
+        """Run a read-only transaction on one consistent state."""
+        return self._database.read(self._through(work))
 
     def write(self, work: Callable[[], Work[T]]) -> T:
-        return self._database.write(work)
+        """Run statements as one transaction."""
+        return self._database.write(self._through(work))
 
     async def aread(self, work: Callable[[], Work[T]]) -> T:
-        return await self._database.aread(work)
+        """`read` without blocking the event loop."""
+        return await self._database.aread(self._through(work))
 
     async def awrite(self, work: Callable[[], Work[T]]) -> T:
-        return await self._database.awrite(work)
+        """`write` without blocking the event loop."""
+        return await self._database.awrite(self._through(work))
+
+    def _through(self, work: Callable[[], Work[T]]) -> Callable[[], Work[T]]:
+        """The transaction as the database beneath runs it."""
+        return work
 
     def scrub(self) -> None:
         """Remove replaced and deleted data from the files; see `Database.scrub`."""
@@ -89,22 +97,6 @@ class EncryptedDatabase(_Beneath):
 
     def __repr__(self) -> str:
         return f"EncryptedDatabase({self._database!r}, {self._keys!r})"
-
-    def read(self, work: Callable[[], Work[T]]) -> T:
-        """Run a read-only transaction on one consistent state."""
-        return self._database.read(self._through(work))
-
-    def write(self, work: Callable[[], Work[T]]) -> T:
-        """Run statements as one transaction."""
-        return self._database.write(self._through(work))
-
-    async def aread(self, work: Callable[[], Work[T]]) -> T:
-        """`read` without blocking the event loop."""
-        return await self._database.aread(self._through(work))
-
-    async def awrite(self, work: Callable[[], Work[T]]) -> T:
-        """`write` without blocking the event loop."""
-        return await self._database.awrite(self._through(work))
 
     def ensure(self, schema: Schema) -> None:
         """Create or update the tables of one part. Sessions have `session_store`."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.content.pruning import Known, PruneReport, PruneResult, aprune_messages, prune_messages
 from autocontext.events import CompressionReport
+from autocontext.flows import Flow, operation
 from autocontext.messages import Msg
 from autocontext.suite.refreshing import refreshed
-from autocontext.suite.steps import Flow, operation
 from autocontext.text.chat_rules import first_violation
 
 if TYPE_CHECKING:

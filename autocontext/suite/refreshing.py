@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from autocontext.flows.threads import in_thread
+from autocontext.flows import Flow, compute, operation
 from autocontext.stores import session_statements
 from autocontext.stores.protocol import Version
-from autocontext.suite.steps import Flow, Operation, operation
 
 if TYPE_CHECKING:
     from autocontext.content.store import DatabaseContentStore
@@ -27,6 +26,6 @@ def refreshed(
     version: Version | None = yield operation(
         database.read, database.aread, partial(session_statements.version, session)
     )
-    yield Operation(memory.refresh, lambda: in_thread(memory.refresh))
+    yield from compute(memory.refresh)
     held = session_statements.ANY if version is None else version
     return version, content.checking(partial(session_statements.hold, session, held))

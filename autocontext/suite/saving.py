@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import Conflict, StoreCorruptError, told
+from autocontext.flows import Flow, operation
 from autocontext.flows.logs import logger
 from autocontext.messages import Msg
 from autocontext.optimizer.states import SavedState, StateStore
 from autocontext.sessions import OptimizationReport, SessionState, StateOptimizer
 from autocontext.suite.refreshing import refreshed
-from autocontext.suite.steps import Flow, operation
 
 if TYPE_CHECKING:
     from autocontext.content.store import DatabaseContentStore

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autocontext.content.pruning import Known
-from autocontext.flows import sync_and_async
+from autocontext.flows import DoesSteps, Flow, compute, sync_and_async
 from autocontext.flows.threads import in_thread
 from autocontext.formats.reading import Message
 from autocontext.history.cached import cached_property
@@ -16,7 +15,6 @@ from autocontext.memory import offered_tools
 from autocontext.messages import Msg
 from autocontext.suite.preparing import Preparation, Prepared
 from autocontext.suite.saving import SaveReport, Saving
-from autocontext.suite.steps import Flow, Operation
 from autocontext.suite.tool_calls import ToolCall
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
@@ -41,7 +39,7 @@ class Tool:
     acall: Callable[..., Awaitable[Any]]
 
 
-class Session:
+class Session(DoesSteps):
     """A conversation, opened by `AutoContext.session`. `memory` is its AutoContextMemory; every change is durable."""
 
     def __init__(self, context: AutoContext, memory: AutoContextMemory) -> None:
@@ -120,7 +118,7 @@ class Session:
             return answer
         is_cacheable = bool(getattr(fn, "cacheable", False)) if cacheable is None else cacheable
         # Opening it reads the database.
-        cache: ResultCache = yield Operation(lambda: self._cache, lambda: in_thread(lambda: self._cache))
+        cache: ResultCache = yield from compute(lambda: self._cache)
         call = ToolCall(
             fn=fn,
             args=args or {},
@@ -135,8 +133,7 @@ class Session:
         )
         msg = yield from call.flow()
         if waiting:
-            add = partial(self.memory.add_message, msg)
-            yield Operation(add, lambda: in_thread(add))
+            yield from compute(lambda: self.memory.add_message(msg))
         return msg
 
     call_tool, acall_tool = sync_and_async(_call_tool, in_threads=True)
@@ -186,10 +183,3 @@ class Session:
             if any(use.id == call_id for use in msg.tool_uses):
                 answer, waiting = None, True
         return answer, waiting
-
-    def _do(self, step: Operation) -> Any:
-        """Do a step of a flow, for `sync_and_async`."""
-        return step.do()
-
-    async def _ado(self, step: Operation) -> Any:
-        return await step.ado()

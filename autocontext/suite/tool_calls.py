@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.pruning import PruneResult, aprune_messages, prune_messages
 from autocontext.errors import told
+from autocontext.flows import Flow, Operation, operation
 from autocontext.flows.threads import in_thread, run_to_end
 from autocontext.messages import Msg, ToolResultBlock
-from autocontext.suite.steps import Flow, Operation, operation
 from autocontext.text.results import result_output
 
 if TYPE_CHECKING:

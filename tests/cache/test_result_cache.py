@@ -265,6 +265,32 @@ def test_max_bytes_is_never_exceeded(make_cache: Make) -> None:
     assert cache.stats().entries >= 3
 
 
+def test_what_was_stored_is_there_and_what_has_no_room_is_not_stored(make_cache: Make) -> None:
+    """Near the limit, of which a 64th is kept free, too."""
+    cache = make_cache(max_bytes=6_400)
+    answers = []
+    for size in range(6_200, 6_420, 4):
+        stored = cache.set("key", "x" * size)
+        assert cache.get("key") == ("x" * size if stored else MISS)
+        cache.delete("key")
+        answers.append(stored)
+    assert answers == sorted(answers, reverse=True)
+    assert set(answers) == {True, False}
+
+
+def test_an_exception_is_not_raised_past_its_time(make_cache: Make, clock: Clock) -> None:
+    """A result may be used while a new one is computed; an exception may not."""
+    cache, fn = make_cache(), Counted(LookupError("no"))
+    for calls, later in ((1, 0.0), (1, 4.9), (2, 0.2)):
+        clock.now += later
+        with pytest.raises(LookupError):
+            cache.get_or_compute(
+                "t", {}, fn, cache_exceptions=(LookupError,), exception_ttl=5, stale_while_revalidate=60
+            )
+        assert len(fn.calls) == calls
+    assert cache.stats()["stale"] == 0
+
+
 def test_what_is_past_its_time_goes_before_what_is_in_use(make_cache: Make, clock: Clock) -> None:
     cache = make_cache(max_entries=3)
     cache.set("a", 1)

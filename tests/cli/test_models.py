@@ -87,7 +87,7 @@ def test_a_name_opens_the_model_and_the_counter_that_open_does(
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        ("claude-opus-4", "is a model of Anthropic, which has no client here; write openai:NAME"),
+        ("claude-opus-4", "no name of a model of OpenAI or DashScope; for any other write openai:NAME"),
         ("gtp-4.1", r"did you mean 'gpt-4\.1'\? Otherwise write openai:NAME, dashscope:NAME or extractive"),
         ("openai:", "--model openai:: write openai:NAME, dashscope:NAME or extractive"),
         ("", "--model : write openai:NAME"),

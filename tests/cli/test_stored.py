@@ -75,14 +75,29 @@ def test_inspect_shows_each_message_and_each_compression(stored_db: str) -> None
     shown = done.out.partition("what the model sees")[2].splitlines()[1:]
     assert len(shown) > len(memory.messages)
     for msg, line in zip(memory.messages, shown, strict=False):
-        assert line.split()[: 2 if msg.origin is None else 1] == [
-            *([numbers[msg.id]] if msg.origin is None else []),
-            msg.role,
-        ]
+        assert msg.role in line.split()[:2]
+        assert msg.origin is not None or line.split()[0] == numbers[msg.id]
     times = re.findall(r" \d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", done.out)
     assert len(times) == len(memory.get_compression_events()) > 0
     for uuid in {m.origin.uuid for m in memory.messages if m.origin is not None}:
         assert uuid[:8] in done.out
+
+
+def test_inspect_gives_messages_in_short_their_number(tmp_path: Path) -> None:
+    path = str(tmp_path / "agent.db")
+    with AutoContextMemory.open(path, session_id="42", window=4_000) as memory:
+        memory.add_messages(conversation(rounds=1, tools_per_round=5, chars=5_000)[:-1])
+        memory.get_messages()
+        originals = memory.get_original_memory_msgs()
+        kinds = {m.origin.kind for m in memory.messages if m.origin is not None}
+    assert kinds >= {"stub"}
+    shown = run("inspect", path, "42").out.partition("what the model sees")[2].splitlines()[1:]
+    for msg, line in zip(memory.messages, shown, strict=False):
+        number = next((f"m{n}" for n, m in enumerate(originals, 1) if m.id == msg.id), None)
+        if msg.origin is not None:
+            behind = memory.reload(msg.origin.uuid)
+            number = f"m{originals.index(behind[0]) + 1}" if msg.origin.kind == "stub" else None
+        assert line.split()[: 2 if number else 1] == [*filter(None, [number]), msg.role]
 
 
 @pytest.mark.slow

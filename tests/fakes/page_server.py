@@ -31,14 +31,14 @@ _STEERING: tuple[tuple[str, dict[str, object]], ...] = (
 )
 
 
-def _reply(turn: Turn) -> Reply:
+def _reply(turn: Turn, last: int) -> Reply:
     functions = [t.get("function", t) for t in turn.body.get("tools") or ()]  # the Responses API has no inner object
     tools = [function for function in functions if not function["name"].startswith("context_")]
     if not tools:
         return Reply(text="Nothing to read.")
-    newest: dict[str, object] = next(
-        (m for m in reversed(turn.messages) if str(m.get("tool_call_id", "")).startswith("call_")), {}
-    )
+    results = [m for m in reversed(turn.messages) if str(m.get("tool_call_id", "")).startswith("call_")]
+    # The answer to a call that was interrupted names no day: the day before it was read last.
+    newest: dict[str, object] = next((m for m in results if re.search(r"\d", str(m["content"]))), {})
     [parameters] = [tool["parameters"]["properties"] for tool in tools]
     [(argument, schema)] = parameters.items()
     if schema.get("type") == "string":
@@ -50,7 +50,7 @@ def _reply(turn: Turn) -> Reply:
         return Reply(
             text=None, tool_calls=[_call(f"steer_{i}", name, given) for i, (name, given) in enumerate(_STEERING)]
         )
-    if done >= LAST:
+    if done >= last:
         alert = re.findall(r".*ALERT.*", str(newest["content"]))
         return Reply(text=f"{done} logs read, the newest alert: {alert[-1] if alert else 'none'}")
     return Reply(text=None, tool_calls=[_call(f"call_{done + 1}", tools[0]["name"], {argument: done + 1})])
@@ -63,10 +63,14 @@ def _call(id_: str, name: str, arguments: dict[str, object]) -> dict[str, object
 class _Claude(FakeAnthropic):
     """The same model behind Claude's API."""
 
+    def __init__(self, last: int) -> None:
+        super().__init__()
+        self._last = last
+
     def _usual(self, body: Any) -> Reply:
         tools = [{"name": tool["name"], "parameters": tool["input_schema"]} for tool in body.get("tools") or ()]
         messages = to_openai(from_anthropic(body["messages"]))
-        return _reply(Turn(messages, [tool["name"] for tool in tools], 0, {"tools": tools}))
+        return _reply(Turn(messages, [tool["name"] for tool in tools], 0, {"tools": tools}), self._last)
 
     def answer(self, reply: Reply, body: Any) -> Any:
         message = super().answer(reply, body)
@@ -81,12 +85,21 @@ class _Claude(FakeAnthropic):
 
 
 @contextmanager
-def page_server() -> Iterator[None]:
-    """The servers, with the environment variables that the clients and the frameworks read."""
-    with FakeOpenAI(window=WINDOW, default=_reply) as openai, _Claude() as claude:
-        os.environ.update(OPENAI_BASE_URL=openai.base_url, OPENAI_API_KEY="test-key")
-        os.environ.update(ANTHROPIC_BASE_URL=claude.base_url, ANTHROPIC_API_KEY="test-key")
-        os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # traces would go to OpenAI's own address
-        yield
+def servers(last: int = LAST) -> Iterator[dict[str, str]]:
+    """The servers, with the environment variables that the clients and the frameworks read; `last` is the last day."""
+    with FakeOpenAI(window=WINDOW, default=lambda turn: _reply(turn, last)) as openai, _Claude(last) as claude:
+        yield {
+            "OPENAI_BASE_URL": openai.base_url, "OPENAI_API_KEY": "test-key",
+            "ANTHROPIC_BASE_URL": claude.base_url, "ANTHROPIC_API_KEY": "test-key",
+            "OPENAI_AGENTS_DISABLE_TRACING": "1",  # traces would go to OpenAI's own address
+        }  # fmt: skip
         if refused := [*openai.refused, *claude.refused]:
             raise AssertionError(f"the services refused {len(refused)} requests: {refused[0]}")
+
+
+@contextmanager
+def page_server() -> Iterator[None]:
+    """The servers for a program in this very process."""
+    with servers() as environment:
+        os.environ.update(environment)
+        yield

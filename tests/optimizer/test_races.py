@@ -47,7 +47,7 @@ def test_row_03_of_several_saves_of_one_revision_one_succeeds(url: str) -> None:
 def saved() -> states.Work[int]:
     """Save revision 2, if 1 is there."""
     try:
-        return (yield from states._save(states._row(STATE, {}, 2)))
+        return (yield from states._saved(states._row(STATE, {}, 2)))
     except Conflict:
         return 0
 

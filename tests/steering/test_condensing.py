@@ -230,3 +230,12 @@ def test_the_line_is_counted_with_the_word() -> None:
     assert "probably" not in line
     word = "probably after this step: what matters may be noted first"
     assert shows.token_count - plain.token_count > shows.counter.count_text(word) + 30
+
+
+def test_a_configuration_that_leaves_less_than_half_is_kept_to() -> None:
+    sizes = []
+    for ratio in (0.25, 0.8):
+        memory = filled("coding", 0.7, target_ratio=ratio)
+        condense(memory)
+        sizes.append(memory.token_count)
+    assert sizes[0] < sizes[1] <= WINDOW * 0.55

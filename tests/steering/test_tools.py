@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -49,6 +50,7 @@ def ask(memory: AutoContextMemory, name: str, **arguments: Any) -> str:
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("archive", {"messages": "m99", "reason": ""}, "there is no m99: this conversation has m1 to m13."),
+    ("archive", {"messages": "m14", "reason": ""}, "there is no m14: this conversation has m1 to m13."),
     ("archive", {"messages": "m0", "reason": ""}, "there is no m0: this conversation has m1 to m13."),
     ("archive", {"messages": "the logs", "reason": ""}, "'the logs' names no messages. Pass numbers such as"),
     ("archive", {"messages": "m1-m4", "reason": ""}, 'm1 is a system message and stays in view. Pass "m3-m4" instead.'),
@@ -141,6 +143,51 @@ def test_what_is_pinned_stays_in_every_pass_until_it_is_unpinned(memory: AutoCon
     assert not any(page(1) in text for m in memory.messages for text in m.texts())
 
 
+@given(st.permutations([3, 5, 7, 9]), st.sampled_from([WINDOW, 5 * WINDOW]))
+def test_at_most_a_quarter_of_the_window_is_pinned(order: list[int], window: int) -> None:
+    """One exchange after the other: each is pinned as long as all that is pinned fits, what was pinned before too."""
+    memory = AutoContextMemory(AutoContextConfig.for_window(window))
+    memory.add_messages(history())
+    originals, pinned = memory.get_original_memory_msgs(), 0
+    for number in order:
+        size = memory.count(originals[number - 1 : number + 1]) - memory.count([])
+        answer = ask(memory, "pin", messages=f"m{number}")
+        fits = pinned + size <= window // 4
+        assert answer.startswith("Pinned" if fits else f"Error: with m{number}, {pinned + size:,} tokens would be")
+        pinned += size if fits else 0
+    assert pinned
+
+
+@pytest.mark.parametrize(("unpin", "held"), [(False, True), ("false", True), ("True", False), (True, False)])
+def test_unpin_may_come_as_a_text(memory: AutoContextMemory, unpin: Any, held: bool) -> None:
+    ask(memory, "pin", messages="m3")
+    ask(memory, "pin", messages="m3", unpin=unpin)
+    assert any(is_pinned(m) for m in memory.messages) is held
+
+
+@given(st.sets(st.sampled_from([3, 5, 7, 9]), min_size=1), st.sampled_from([3, 5, 7, 9]))
+def test_what_is_restored_is_counted(away: set[int], back: int) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(WINDOW))
+    memory.add_messages([*history(), assistant("I read four files."), user("Go on."), assistant("Yes.")])
+    ask(memory, "archive", messages=",".join(f"m{n}" for n in sorted(away)), reason="read")
+    answer = ask(memory, "restore", messages=f"m{back}")
+    if back in away:
+        assert answer.endswith(f"The context has {memory.token_count:,} of {WINDOW:,} tokens now.")
+    else:
+        assert answer.startswith("Error: m")
+
+
+@pytest.mark.parametrize(("spare", "refused"), [(0, True), (1, False)])
+def test_what_would_be_condensed_again_at_once_is_not_restored(spare: int, refused: bool) -> None:
+    """A pass is due when the trigger is reached, and not only when it is passed."""
+    messages = [*history(), assistant("I read four files."), user("Go on."), assistant("Yes.")]
+    full = AutoContextMemory(AutoContextConfig.for_window(WINDOW)).count(messages)
+    memory = AutoContextMemory(AutoContextConfig.for_window(WINDOW, max_token=full + spare, token_ratio=1.0))
+    memory.add_messages(messages)
+    assert ask(memory, "archive", messages="m3-m4", reason="read").startswith("Put away")
+    assert ask(memory, "restore", messages="m3").startswith("Error: putting m3 back" if refused else "Put back")
+
+
 def test_a_call_without_a_result_is_not_pinned(memory: AutoContextMemory) -> None:
     call = ToolUseBlock(id="now", name="context_pin", input={"messages": "m5-m14"})
     memory.add_message(Msg(role="assistant", content=(call,)))
@@ -195,6 +242,24 @@ def test_the_status_names_what_takes_the_room_and_what_it_was_good_for(memory: A
     assert f"Last pass: {report.receipt}" in ask(memory, "status").splitlines()
 
 
+@given(st.integers(1, 24), st.integers(0, 500))
+def test_the_figures_of_a_status_add_up(files: int, overhead: int) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(32_000))
+    memory.add_messages(history(files))
+    memory.set_overhead("word " * overhead)
+    status = ask(memory, "status")
+    used, trigger = memory.token_count, memory.config.token_trigger
+    assert status.startswith(f"{used:,} of 32,000 tokens are used ({used * 100 // 32_000} %)")
+    assert f"at {trigger:,} tokens at the latest, {trigger - used:,} from now" in status
+    *_, blocks = status.partition("In view, oldest first (ages in messages):\n")
+    lines = blocks.splitlines()
+    assert len([line for line in lines if line.startswith("m")]) == min(16, 2 + files)
+    told = [int(n.replace(",", "")) for n in re.findall(r": ([\d,]+) tokens?", blocks)]
+    empty = AutoContextMemory(memory.config)
+    empty.set_overhead("word " * overhead)
+    assert sum(told) == used - empty.token_count
+
+
 def test_the_search_finds_what_is_out_of_view_by_number_time_and_tool(memory: AutoContextMemory) -> None:
     memory.compress_if_needed(force=True, max_token=2_000)
     assert ask(memory, "search", query="lock_2_7", limit=1).splitlines()[1].startswith("m8 result of read_file, ")
@@ -225,6 +290,24 @@ def test_other_conversations_of_the_user_are_searched_where_the_owner_allows_it(
         assert "[session old] m2 assistant, " in found
         assert "m1 user, " in found
         assert "9 s" not in found
+
+
+def test_a_search_shows_fifty_messages_at_most_and_finds_them_behind_those_that_it_leaves_out() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(WINDOW))
+    memory.add_messages([user(f"The lock of pool {n} hangs.") for n in range(60)])
+    for n in range(40):  # say the words again, and are no hits
+        memory.add_messages(tool_exchange("context_search", {"query": "lock pool"}, f"m{n} user: the lock", id=f"s{n}"))
+    for asked, shown in ((9, 9), (50, 50), (500, 50)):
+        lines = ask(memory, "search", query="lock pool", limit=asked).splitlines()
+        assert lines[0] == f"{shown} messages, best first:"
+        assert len(lines) == shown + 2
+
+
+def test_other_conversations_are_those_of_a_user(tmp_path: Path) -> None:
+    config = AutoContextConfig.for_window(WINDOW, search_scope="user")
+    with AutoContextMemory.open(tmp_path / "a.db", session_id="42", config=config) as nobodys:
+        nobodys.add(user("The lock hangs."))
+        assert ask(nobodys, "search", query="lock", all_sessions=True).startswith("Error: only this conversation")
 
 
 def test_the_tools_are_chosen_by_name(memory: AutoContextMemory) -> None:

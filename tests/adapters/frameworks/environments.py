@@ -23,6 +23,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
         "test_agent_framework_seats.py",
         "test_mcp_server.py",
         "test_every_part.py",
+        "test_killed.py",
     ),
     "agentscope1": ("test_every_part_agentscope_v1.py", "test_agentscope_v1.py", "test_agentscope_v1_memory.py"),
     "mcp2": ("test_mcp_2.py",),

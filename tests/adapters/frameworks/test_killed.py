@@ -1,0 +1,79 @@
+"""The programs of the frameworks' pages, killed inside a tool and started again."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autocontext import AutoContextMemory
+from scripts.run_doc_blocks import blocks
+from tests.fakes.page_server import servers
+
+ROOT = Path(__file__).parents[3]
+PAGES = {
+    "agent-framework": "agent_framework",
+    "agentscope": "agentscope",
+    "anthropic": "anthropic",
+    "langchain": "langchain",
+    "openai-agents": "agents",
+    "pydantic-ai": "pydantic_ai",
+}
+"""Pages with a program that goes on after a crash, and the module that it needs."""
+QUESTION, DEADLY_DAY, LAST = "Which disks failed?", 3, 7
+_TOOL = 'return f"day {day}:'
+_KILL = f"day == {DEADLY_DAY} and sys.argv[1:] and os.kill(os.getpid(), signal.SIGKILL)\n    "
+
+
+def program(page: str) -> str:
+    """What a page's first block and the one under "After a crash" do, with one question; an argument makes it deadly.
+
+    The first block's own question is left out, and so is the message by which the other block plays a crash.
+    """
+    begin, _, crash = page.partition("\n## After a crash\n")
+    return "\n".join(
+        [
+            "import os, signal, sys",
+            *_statements(next(blocks(begin)).code.replace(_TOOL, _KILL + _TOOL), ("print(", QUESTION, "main()")),
+            *_statements(next(blocks(crash)).code, (".add(",)),
+        ]
+    )
+
+
+def _statements(code: str, left_out: tuple[str, ...]) -> Iterator[str]:
+    for statement in ast.parse(code).body:
+        source = ast.unparse(statement)
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) or not any(t in source for t in left_out):
+            yield source
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_the_program_of_a_page_goes_on_after_it_was_killed_in_a_tool(name: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(PAGES[name]) is None:
+        pytest.skip(f"{PAGES[name]} is not installed")
+    source = program((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
+    with servers(LAST) as environment:  # it refuses what the services refuse
+
+        def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [sys.executable, "-c", source, *arguments], cwd=tmp_path, check=False, timeout=60,
+                capture_output=True, text=True, env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
+            )  # fmt: skip
+
+        assert (killed := run("kill")).returncode == -signal.SIGKILL, killed.stderr
+        done = run()
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{LAST} logs read, the newest alert: day {LAST}: ALERT")
+    with AutoContextMemory.open(tmp_path / "agent.db", session_id="44") as memory:
+        originals = memory.get_original_memory_msgs()
+    assert [m.text for m in originals if m.role == "user" and m.text] == [QUESTION]
+    days = [use.input["day"] for m in originals for use in m.tool_uses]
+    assert days == [*range(1, DEADLY_DAY + 1), *range(DEADLY_DAY, LAST + 1)], "only the interrupted call is made again"
