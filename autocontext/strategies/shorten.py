@@ -15,6 +15,7 @@ from autocontext.events import SHORTENED
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import Answered, View
 from autocontext.messages import Msg, ToolUseBlock, is_note, is_pinned, is_user_turn, leaves, texts_in
+from autocontext.strategies.in_hand import in_hand
 from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL, recent, stays
 from autocontext.strategies.worth import Worth
@@ -39,6 +40,9 @@ _SURELY = 1.04
 """Estimates from characters are so much too good at most."""
 _WORTHWHILE = 0.8
 """A result of which more would remain stays as it is."""
+import os
+_IN_HAND = float(os.environ.get("IN_HAND", "0.15"))
+"""Share of the window for the texts of what the agent is working on, beside what their short forms take."""
 
 
 class _Short(NamedTuple):
@@ -46,7 +50,8 @@ class _Short(NamedTuple):
 
     blocks: dict[int, str | Question]
     """By place in the message, the short form of a result."""
-    long_arguments: bool
+    arguments_to: int | None
+    """Characters of the texts in its arguments, if any is longer."""
     saved: int
     """Tokens, about."""
 
@@ -71,14 +76,22 @@ class Shorten:
         """By id of a reloaded page, the number of the message that it shows."""
         self._over: list[int] = []
         """Where reloaded pages stand for which `reloaded_share` has no room."""
+        self._room: dict[int, int] = {}
+        """By place, the characters that may stay of what the agent is working on."""
 
     def savings(self, view: View) -> list[int]:
         """By place in the view, the tokens that leave it if the message there is shortened."""
         saved = [0] * len(view)
         for i in self._places(view):
-            if short := self._of_length(view, i, self._characters):
+            if short := self._of_length(view, i, self._characters, self._room.get(i, 0)):
                 saved[i] = short.saved
         return saved
+
+    def in_hand(self, view: View) -> frozenset[str]:
+        """The ids of the messages that stay longest: what the agent is working on."""
+        self._places(view)
+        n = int(os.environ.get("SPARE", "1"))
+        return frozenset(view.messages[i].id for i in list(self._room)[:n])
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message for each with long results or arguments; the last keeps what there is room for."""
@@ -86,7 +99,7 @@ class Shorten:
             Proposal(
                 view.span(i, i + 1),
                 blocks=short.blocks,
-                arguments_to=_ARGUMENT if short.long_arguments else None,
+                arguments_to=short.arguments_to,
                 event_type=SHORTENED,
                 kind="stub",
                 number=self._number(view, i),
@@ -101,13 +114,14 @@ class Shorten:
             if short := self._of_length(view, i, self._characters):
                 chosen[i] = short
                 excess -= short.saved
-        for factor in _LENGTHS:
+        steps = [*((factor, True) for factor in _LENGTHS), *((factor, False) for factor in _LENGTHS if self._room)]
+        for factor, spares in steps:
             if excess <= 0:
                 break
             for i in places:
                 if i in self._over:
                     continue
-                short = self._of_length(view, i, self._characters * factor)
+                short = self._of_length(view, i, self._characters * factor, self._room.get(i, 0) if spares else 0)
                 if short is None:
                     continue
                 before = chosen[i].saved if i in chosen else 0
@@ -126,7 +140,23 @@ class Shorten:
         self._over = self._reloads(view)
         over = set(self._over)
         before = [i for i in range(stop) if i not in over and not keep(view.messages[i])]
-        return [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
+        places = [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
+        self._room = self._in_hand(view, set(places) - over, stop)
+        return places
+
+    def _in_hand(self, view: View, places: set[int], stop: int) -> dict[int, int]:
+        """By place, the characters that may stay of the texts of what the agent is working on."""
+        room, kept = int(self.config.max_token * _IN_HAND), dict[int, int]()
+        for i in in_hand(view, stop):
+            if i not in places or (short := self._of_length(view, i, self._characters)) is None:
+                continue
+            size = sum(map(len, view.messages[i].texts())) + sum(map(_size, view.messages[i].tool_uses))
+            if short.saved > room:
+                kept[i] = int(size * (1 - (short.saved - room) / view.tokens(i, i + 1)))
+                break
+            kept[i] = size
+            room -= short.saved
+        return kept
 
     def _reloads(self, view: View) -> list[int]:
         """Reloaded pages that the model has answered, oldest first, where the newer ones fill the room.
@@ -168,11 +198,14 @@ class Shorten:
         id_ = view.ids[index]
         return self._sources.get(id_) or self._hand_over.number(id_) or 0
 
-    def _of_length(self, view: View, index: int, characters: int) -> _Short | None:
-        """The form of a message whose results have so many characters; None if it would hardly be shorter."""
-        key = view.ids[index], characters
+    def _of_length(self, view: View, index: int, characters: int, room: int = 0) -> _Short | None:
+        """The form of a message whose results have so many characters; None if it would hardly be shorter.
+
+        `room`: characters that all its texts may have together.
+        """
+        key = view.ids[index], max(characters, room)
         if key not in self._short:
-            self._short[key] = self._cut(view, index, characters)
+            self._short[key] = self._cut(view, index, max(characters, room), max(_ARGUMENT, room))
         return self._short[key]
 
     def _keeping(self, view: View, index: int, excess: int) -> _Short | None:
@@ -184,7 +217,7 @@ class Shorten:
         characters = min(int(size * (1 - excess / tokens * _SURELY)), int(_WORTHWHILE * size)) - _MARK
         return self._cut(view, index, characters) if characters > self._characters else None
 
-    def _cut(self, view: View, index: int, characters: int) -> _Short | None:
+    def _cut(self, view: View, index: int, characters: int, argument: int = _ARGUMENT) -> _Short | None:
         m, original, number = view.messages[index], self._hand_over.original(view.ids[index]), self._number(view, index)
         if original is None or len(original.content) != len(m.content):
             return None
@@ -199,14 +232,14 @@ class Shorten:
             if len(short) <= _WORTHWHILE * size:
                 blocks[k] = f"{quoted(short)}\n{rendering.left_out(number, missing, len(text))}".lstrip()
                 before, after = before + size, after + len(short) + _MARK
-        arguments = [text for use in m.tool_uses for text in texts_in(use.input) if len(text) > _ARGUMENT + _MARK]
+        arguments = [text for use in m.tool_uses for text in texts_in(use.input) if len(text) > argument + _MARK]
         before += sum(map(len, arguments))
-        after += len(arguments) * (_ARGUMENT + _MARK)
+        after += len(arguments) * (argument + _MARK)
         if not blocks and not arguments:
             return None
         texts = sum(len(r.text) for r in m.tool_results) + len(m.text) + sum(map(_size, m.tool_uses))
         saved = int(view.tokens(index, index + 1) * (before - after) / max(texts, before, 1) / _SURELY)
-        return _Short(blocks, bool(arguments), saved) if saved > 0 else None
+        return _Short(blocks, argument if arguments else None, saved) if saved > 0 else None
 
     def _excerpts_of(self, view: View, index: int, block: int, text: str) -> Excerpts:
         """The excerpts of a result, rated by what stands in the view in which it was first cut."""
