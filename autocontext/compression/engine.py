@@ -176,7 +176,7 @@ class _Engine:
         messages, tokens = self.budget.excess()
         if messages < 0 and tokens <= sum(savings):
             return False
-        fold = self._fold(asks=self._asks, savings=savings, spared=strategy.in_hand(self.view()))
+        fold = self._fold(asks=self._asks, savings=savings, spared=strategy.spared(self.view()))
         return (yield from self._run_strategy(fold))
 
     def _let_notes_grow(self) -> Generator[Step, Sent, None]:

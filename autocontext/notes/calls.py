@@ -260,8 +260,8 @@ def new_text(arguments: Mapping[str, Any]) -> str:
     replaced: set[str] = set()
     removed: list[str] = []
     written: list[str] = []
-    replaces = any(_REPLACING_KEY.search(key) for key, _ in texts_of(arguments))
-    for key, text in texts_of(arguments):
+    replaces = any(_REPLACING_KEY.search(key) for key, _ in _texts(arguments))
+    for key, text in _texts(arguments):
         lines = text[:_MOST_TEXT].splitlines()
         if _REPLACED_KEY.search(key):
             replaced.update(map(str.strip, lines))
@@ -274,7 +274,7 @@ def new_text(arguments: Mapping[str, Any]) -> str:
         elif key not in PATH_KEYS and key not in REMARKS and (len(lines) > 1 or len(text) > _SHORT):
             written += lines
     if not written and replaced:  # a short replacement
-        written = [text for key, text in texts_of(arguments) if key not in PATH_KEYS and not _REPLACED_KEY.search(key)]
+        written = [text for key, text in _texts(arguments) if key not in PATH_KEYS and not _REPLACED_KEY.search(key)]
     new = [line for line in written if line.strip() not in replaced and sum(map(str.isalnum, line)) >= _LEAST_NEW]
     if not new:
         kept = {line.strip() for line in written}
@@ -286,21 +286,21 @@ def new_text(arguments: Mapping[str, Any]) -> str:
 
 def lasting_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
     """The texts of arguments without those that others of them replace."""
-    texts = list(texts_of(arguments))
+    texts = list(_texts(arguments))
     replaces = any(_REPLACING_KEY.search(key) for key, _ in texts)
     return (text for key, text in texts if not (replaces and _REPLACED_KEY.search(key)))
 
 
-def texts_of(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+def _texts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """The texts of arguments with their keys, those of objects in lists included."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, Mapping) and depth < 3:
         for name, inner in value.items():
-            yield from texts_of(inner, str(name), depth + 1)
+            yield from _texts(inner, str(name), depth + 1)
     elif isinstance(value, list | tuple) and depth < 3 and key not in COMMAND_KEYS:
         for inner in value:
-            yield from texts_of(inner, key, depth + 1)
+            yield from _texts(inner, key, depth + 1)
 
 
 # ------------------------------------------------------------------------------------------------ whether it only looks

@@ -1,17 +1,17 @@
-"""What the agent is working on: the newest texts of the files and records that its calls name, by structure alone.
+"""What the agent is working on: the newest texts of the files and records that its calls name.
 
 A text is as young as the last call about its file: one that was read fifteen messages ago and is being edited now is
-needed before the output of the test between.
+needed before the output of the test between. Only the arguments of calls say so, so it holds for any tool and language.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from autocontext.history.view import View
-from autocontext.messages import ToolUseBlock, texts_in
 from autocontext.text.failures import is_failure
 
 _FILE = re.compile(r"/[^/]*\.[^\W\d]\w*$")
@@ -19,46 +19,32 @@ _FILE = re.compile(r"/[^/]*\.[^\W\d]\w*$")
 
 
 def in_hand(view: View, stop: int) -> Iterator[int]:
-    """The messages before `stop` with calls about a file or record and their results, what was touched last first.
-
-    A text most of which a newer one shows is not among them.
-    """
-    from autocontext.notes.readings import Outline  # noqa: PLC0415 (see `compression.pass_run`)
-
+    """The messages before `stop` with results and calls about files and records, those touched last first."""
     touched: dict[str, int] = {}
     """By thing, the last call about it."""
-    about: list[tuple[int, int, int]] = []
+    texts: list[tuple[int, int]] = []
     for pair in reversed(view.answers):
-        things = things_of(pair.use)
+        things = set(_things(pair.use.input))
         for thing in things:
             touched.setdefault(thing, pair.call)
-        if things and not is_failure(pair.output):
-            age = max(touched[thing] for thing in things)
-            about += [(age, pair.result, len(about)), (age, pair.call, len(about))]
-    shown: list[Outline] = []
-    seen: set[int] = set()
-    for _, i, _ in sorted(about, key=lambda found: (found[0], found[1]), reverse=True):
-        if i in seen:
-            continue
-        seen.add(i)
-        m = view.messages[i]
-        texts = [r.text for r in m.tool_results] or [t for use in m.tool_uses for t in texts_in(use.input)]
-        outline = Outline.of("\n".join(texts))
-        if any(outline.still_shown(newer) for newer in shown):
-            continue
-        shown.append(outline)
-        if i < stop:
-            yield i
+        if things and pair.call < stop and not is_failure(pair.output):
+            last = max(map(touched.__getitem__, things))
+            texts += [(last, i) for i in (pair.result, pair.call) if i < stop]
+    return (i for _, i in dict.fromkeys(sorted(texts, reverse=True)))
 
 
-def things_of(use: ToolUseBlock) -> set[str]:
-    """The files and records that a call names; of a command line, its words that look like a path."""
-    from autocontext.notes.calls import PATH_KEYS, command_line, is_record_key, texts_of, thing_of  # noqa: PLC0415
+def _things(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """The files and records that a call names, in a list of objects too; of a command, the files in its first line."""
+    # Imported here: what the notes need is not needed before the first pass.
+    from autocontext.notes.calls import command_line, thing_of  # noqa: PLC0415
     from autocontext.notes.values import known_values  # noqa: PLC0415
 
-    if thing := thing_of(use.input):
-        return {posixpath.normpath(thing)}
-    if line := command_line(use.input):
-        return {posixpath.normpath(value) for value in known_values(line.partition("\n")[0]) if _FILE.search(value)}
-    named = ((key, text) for key, text in texts_of(use.input) if key in PATH_KEYS or is_record_key(key))
-    return {posixpath.normpath(text.strip()) for _, text in named if text.strip()}
+    if thing := thing_of(arguments):
+        yield posixpath.normpath(thing)
+    elif line := command_line(arguments).partition("\n")[0]:
+        yield from (posixpath.normpath(value) for value in known_values(line) if _FILE.search(value))
+    else:
+        inner = (v for value in arguments.values() if isinstance(value, list | tuple) for v in value)
+        for value in inner:
+            if isinstance(value, Mapping):
+                yield from _things(value)

@@ -1,6 +1,7 @@
 """The middle distance: rounds before the newest messages stay in view, with their long results and arguments in short.
 
-The agent's own words, its calls, and what the user said stay as they are. Of a result those pieces stay that tell most:
+The agent's own words, its calls, and what the user said stay as they are; so do the newest texts of the files and
+records that the agent is working on, up to a share of the window. Of a result those pieces stay that tell most:
 what later messages used, values, and lines that look like errors; a mark says how much is missing and under which
 number it can be reloaded. It calls no model.
 """
@@ -8,6 +9,7 @@ number it can be reloaded. It calls no model.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.config import AutoContextConfig
@@ -40,9 +42,8 @@ _SURELY = 1.04
 """Estimates from characters are so much too good at most."""
 _WORTHWHILE = 0.8
 """A result of which more would remain stays as it is."""
-import os
-_IN_HAND = float(os.environ.get("IN_HAND", "0.15"))
-"""Share of the window for the texts of what the agent is working on, beside what their short forms take."""
+_IN_HAND = 0.15
+"""Share of the window for what the agent is working on, beside what its short forms take."""
 
 
 class _Short(NamedTuple):
@@ -77,7 +78,7 @@ class Shorten:
         self._over: list[int] = []
         """Where reloaded pages stand for which `reloaded_share` has no room."""
         self._room: dict[int, int] = {}
-        """By place, the characters that may stay of what the agent is working on."""
+        """By place, the characters that may stay of what the agent is working on; what it touched last comes first."""
 
     def savings(self, view: View) -> list[int]:
         """By place in the view, the tokens that leave it if the message there is shortened."""
@@ -87,11 +88,10 @@ class Shorten:
                 saved[i] = short.saved
         return saved
 
-    def in_hand(self, view: View) -> frozenset[str]:
-        """The ids of the messages that stay longest: what the agent is working on."""
+    def spared(self, view: View) -> frozenset[str]:
+        """The id of the message that stays in view although older and newer ones are folded: what is in hand first."""
         self._places(view)
-        n = int(os.environ.get("SPARE", "1"))
-        return frozenset(view.messages[i].id for i in list(self._room)[:n])
+        return frozenset(view.messages[i].id for i in islice(self._room, 1))
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message for each with long results or arguments; the last keeps what there is room for."""
@@ -108,14 +108,16 @@ class Shorten:
         ]
 
     def _chosen(self, view: View) -> dict[int, _Short]:
-        """By place, short forms that together save the excess: first all longer ones, the oldest first, then all."""
+        """By place, short forms that together save the excess: first all longer ones, the oldest first, then all.
+
+        What the agent is working on keeps its room until all others are short.
+        """
         excess, places, chosen = self._excess(), self._places(view), dict[int, _Short]()
         for i in self._over:  # the first to go, whatever the excess is
             if short := self._of_length(view, i, self._characters):
                 chosen[i] = short
                 excess -= short.saved
-        steps = [*((factor, True) for factor in _LENGTHS), *((factor, False) for factor in _LENGTHS if self._room)]
-        for factor, spares in steps:
+        for spares, factor in product((True, False) if self._room else (True,), _LENGTHS):
             if excess <= 0:
                 break
             for i in places:
@@ -145,7 +147,7 @@ class Shorten:
         return places
 
     def _in_hand(self, view: View, places: set[int], stop: int) -> dict[int, int]:
-        """By place, the characters that may stay of the texts of what the agent is working on."""
+        """By place, the characters that may stay of a message: whole texts while there is room, of one more a part."""
         room, kept = int(self.config.max_token * _IN_HAND), dict[int, int]()
         for i in in_hand(view, stop):
             if i not in places or (short := self._of_length(view, i, self._characters)) is None:
