@@ -15,7 +15,7 @@ The generator returns the CompressionReport.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
@@ -176,8 +176,7 @@ class _Engine:
         messages, tokens = self.budget.excess()
         if messages < 0 and tokens <= sum(savings):
             return False
-        fold = self._fold(asks=self._asks, savings=savings, spared=strategy.spared(self.view()))
-        return (yield from self._run_strategy(fold))
+        return (yield from self._run_strategy(self._fold(asks=self._asks, savings=savings)))
 
     def _let_notes_grow(self) -> Generator[Step, Sent, None]:
         """Where the pass has ended under its target, give notes that earlier ones made small their room back."""
@@ -276,7 +275,6 @@ class _Engine:
         bare: bool = False,
         gives: bool = False,
         savings: Sequence[int] = (),
-        spared: Container[str] = (),
     ) -> Fold:
         """A fold that reaches the target, or one that only takes what is over the window.
 
@@ -293,7 +291,6 @@ class _Engine:
             last_resort=last_resort,
             bare=bare,
             savings=savings,
-            spared=spared,
         )
 
     @property

@@ -6,7 +6,7 @@ user's first message, which stays in view.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -68,13 +68,8 @@ class Fold:
         last_resort: bool = False,
         bare: bool = False,
         savings: Sequence[int] = (),
-        spared: Container[str] = (),
     ) -> None:
-        """`savings`: by place in the view, tokens that leave it later if the message there stays.
-
-        `spared`: ids of messages that are not folded.
-        """
-        self._spared = spared
+        """`savings`: by place in the view, tokens that leave it later if the message there stays."""
         self.config = config
         self._savings = [0, *accumulate(savings)]
         """By place, the sum of the savings before it."""
@@ -185,7 +180,7 @@ class Fold:
         return [
             span
             for start, stop in areas
-            for span in view.closed_spans(start, stop, lambda m: m is first or m.id in self._spared or must_stay(m))
+            for span in view.closed_spans(start, stop, lambda m: m is first or must_stay(m))
         ]
 
     def _is_answered(self, view: View, user: int) -> bool:

@@ -9,7 +9,7 @@ number it can be reloaded. It calls no model.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import islice, product
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.config import AutoContextConfig
@@ -66,8 +66,8 @@ class Shorten:
         """`excess` returns the tokens over the target of the pass."""
         self.config, self._hand_over, self._excess = config, hand_over, excess
         self._characters = max(_LEAST, min(_MOST, config.max_token // _OF_WINDOW))
-        self._short: dict[tuple[str, int], _Short | None] = {}
-        """By id and characters of a result."""
+        self._short: dict[tuple[str, int, int], _Short | None] = {}
+        """By id, characters of a result, and room for it in any case."""
         self._excerpts: dict[tuple[str, int], Excerpts] = {}
         """By id and block."""
         self._worth: Worth | None = None
@@ -78,7 +78,7 @@ class Shorten:
         self._over: list[int] = []
         """Where reloaded pages stand for which `reloaded_share` has no room."""
         self._room: dict[int, int] = {}
-        """By place, the characters that may stay of what the agent is working on; what it touched last comes first."""
+        """By place, the characters that may stay of what the agent is working on."""
 
     def savings(self, view: View) -> list[int]:
         """By place in the view, the tokens that leave it if the message there is shortened."""
@@ -87,11 +87,6 @@ class Shorten:
             if short := self._of_length(view, i, self._characters, self._room.get(i, 0)):
                 saved[i] = short.saved
         return saved
-
-    def spared(self, view: View) -> frozenset[str]:
-        """The id of the message that stays in view although older and newer ones are folded: what is in hand first."""
-        self._places(view)
-        return frozenset(view.messages[i].id for i in islice(self._room, 1))
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message for each with long results or arguments; the last keeps what there is room for."""
@@ -117,13 +112,12 @@ class Shorten:
             if short := self._of_length(view, i, self._characters):
                 chosen[i] = short
                 excess -= short.saved
-        for spares, factor in product((True, False) if self._room else (True,), _LENGTHS):
+        others = [i for i in places if i not in self._over]
+        for room, factor in product((self._room, {}), _LENGTHS):
             if excess <= 0:
                 break
-            for i in places:
-                if i in self._over:
-                    continue
-                short = self._of_length(view, i, self._characters * factor, self._room.get(i, 0) if spares else 0)
+            for i in others if room is self._room else self._room:
+                short = self._of_length(view, i, self._characters * factor, room.get(i, 0))
                 if short is None:
                     continue
                 before = chosen[i].saved if i in chosen else 0
@@ -203,9 +197,9 @@ class Shorten:
     def _of_length(self, view: View, index: int, characters: int, room: int = 0) -> _Short | None:
         """The form of a message whose results have so many characters; None if it would hardly be shorter.
 
-        `room`: characters that all its texts may have together.
+        `room`: characters that its results and the texts in its arguments may have in any case.
         """
-        key = view.ids[index], max(characters, room)
+        key = view.ids[index], characters, room
         if key not in self._short:
             self._short[key] = self._cut(view, index, max(characters, room), max(_ARGUMENT, room))
         return self._short[key]
