@@ -14,8 +14,10 @@ from typing import Any
 from autocontext.history.view import View
 from autocontext.text.failures import is_failure
 
-_FILE = re.compile(r"/[^/]*\.[^\W\d]\w*$")
-"""The end of a path to a file."""
+_BETWEEN = re.compile(r"[\s\"'`|&;<>()=,]+")
+"""What stands between the words of a command."""
+_LONGEST_LINE = 2_000
+"""Characters of a command's first line that are read."""
 
 
 def in_hand(view: View, stop: int) -> Iterator[int]:
@@ -35,14 +37,14 @@ def in_hand(view: View, stop: int) -> Iterator[int]:
 
 def _things(arguments: Mapping[str, Any]) -> Iterator[str]:
     """The files and records that a call names, in a list of objects too; of a command, the files in its first line."""
-    # Imported here: what the notes need is not needed before the first pass.
-    from autocontext.notes.calls import command_line, thing_of  # noqa: PLC0415
-    from autocontext.notes.values import known_values  # noqa: PLC0415
+    from autocontext.notes.calls import command_line, thing_of  # noqa: PLC0415 (not needed before the first pass)
 
     if thing := thing_of(arguments):
         yield posixpath.normpath(thing)
-    elif line := command_line(arguments).partition("\n")[0]:
-        yield from (posixpath.normpath(value) for value in known_values(line) if _FILE.search(value))
+    elif command := command_line(arguments):
+        words = _BETWEEN.split(command.partition("\n")[0][:_LONGEST_LINE])
+        paths = (word for word in words if "/" in word)
+        yield from (posixpath.normpath(path) for path in paths if posixpath.splitext(path)[1][1:2].isalpha())
     else:
         inner = (v for value in arguments.values() if isinstance(value, list | tuple) for v in value)
         for value in inner:
