@@ -20,8 +20,8 @@ _LONGEST_LINE = 2_000
 """Characters of a command's first line that are read."""
 
 
-def in_hand(view: View, stop: int) -> Iterator[int]:
-    """The messages before `stop` with results and calls about files and records, those touched last first."""
+def in_hand(view: View) -> Iterator[int]:
+    """The messages with results and calls about files and records, those touched last first."""
     touched: dict[str, int] = {}
     """By thing, the last call about it."""
     texts: list[tuple[int, int]] = []
@@ -29,14 +29,14 @@ def in_hand(view: View, stop: int) -> Iterator[int]:
         things = set(_things(pair.use.input))
         for thing in things:
             touched.setdefault(thing, pair.call)
-        if things and pair.call < stop and not is_failure(pair.output):
+        if things and not is_failure(pair.output):
             last = max(map(touched.__getitem__, things))
-            texts += [(last, i) for i in (pair.result, pair.call) if i < stop]
+            texts += [(last, pair.result), (last, pair.call)]
     return (i for _, i in dict.fromkeys(sorted(texts, reverse=True)))
 
 
 def _things(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """The files and records that a call names, in a list of objects too; of a command, the files in its first line."""
+    """The files and records that a call names, also in objects; of a command, the files in its first line."""
     from autocontext.notes.calls import command_line, thing_of  # noqa: PLC0415 (not needed before the first pass)
 
     if thing := thing_of(arguments):
@@ -46,7 +46,6 @@ def _things(arguments: Mapping[str, Any]) -> Iterator[str]:
         paths = (word for word in words if "/" in word)
         yield from (posixpath.normpath(path) for path in paths if posixpath.splitext(path)[1][1:2].isalpha())
     else:
-        inner = (v for value in arguments.values() if isinstance(value, list | tuple) for v in value)
-        for value in inner:
-            if isinstance(value, Mapping):
-                yield from _things(value)
+        lists = (value if isinstance(value, list | tuple) else (value,) for value in arguments.values())
+        named = (thing_of(value) for values in lists for value in values if isinstance(value, Mapping))
+        yield from (posixpath.normpath(thing) for thing in named if thing)

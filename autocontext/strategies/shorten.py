@@ -1,14 +1,14 @@
 """The middle distance: rounds before the newest messages stay in view, with their long results and arguments in short.
 
-The agent's own words, its calls, and what the user said stay as they are; so do the newest texts of the files and
-records that the agent is working on, up to a share of the window. Of a result those pieces stay that tell most:
-what later messages used, values, and lines that look like errors; a mark says how much is missing and under which
-number it can be reloaded. It calls no model.
+The agent's own words, its calls, and what the user said stay as they are; so do, up to a share of the window, the
+newest texts of the files and records that the agent is working on, until all others are short. Of a result those pieces
+stay that tell most: what later messages used, values, and lines that look like errors; a mark says how much is missing
+and under which number it can be reloaded. It calls no model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,14 +77,12 @@ class Shorten:
         """By id of a reloaded page, the number of the message that it shows."""
         self._over: list[int] = []
         """Where reloaded pages stand for which `reloaded_share` has no room."""
-        self._room: dict[int, int] = {}
-        """By place, the characters that may stay of what the agent is working on."""
 
     def savings(self, view: View) -> list[int]:
         """By place in the view, the tokens that leave it if the message there is shortened."""
         saved = [0] * len(view)
         for i in self._places(view):
-            if short := self._of_length(view, i, self._characters, self._room.get(i, 0)):
+            if short := self._of_length(view, i, self._characters):
                 saved[i] = short.saved
         return saved
 
@@ -112,11 +110,14 @@ class Shorten:
             if short := self._of_length(view, i, self._characters):
                 chosen[i] = short
                 excess -= short.saved
+        if excess <= 0:
+            return chosen
         others = [i for i in places if i not in self._over]
-        for room, factor in product((self._room, {}), _LENGTHS):
+        spared = self._in_hand(view, set(others))
+        for (todo, room), factor in product(((others, spared), (spared, dict[int, int]())), _LENGTHS):
             if excess <= 0:
                 break
-            for i in others if room is self._room else self._room:
+            for i in todo:
                 short = self._of_length(view, i, self._characters * factor, room.get(i, 0))
                 if short is None:
                     continue
@@ -136,14 +137,15 @@ class Shorten:
         self._over = self._reloads(view)
         over = set(self._over)
         before = [i for i in range(stop) if i not in over and not keep(view.messages[i])]
-        places = [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
-        self._room = self._in_hand(view, set(places) - over, stop)
-        return places
+        return [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
 
-    def _in_hand(self, view: View, places: set[int], stop: int) -> dict[int, int]:
-        """By place, the characters that may stay of a message: whole texts while there is room, of one more a part."""
+    def _in_hand(self, view: View, places: Container[int]) -> dict[int, int]:
+        """By place, what may stay of what the agent is working on, in characters: all while there is room, then a part.
+
+        A fold does not leave more to it: that was measured, and cost more of what was done than it kept.
+        """
         room, kept = int(self.config.max_token * _IN_HAND), dict[int, int]()
-        for i in in_hand(view, stop):
+        for i in in_hand(view):
             if i not in places or (short := self._of_length(view, i, self._characters)) is None:
                 continue
             size = sum(map(len, view.messages[i].texts())) + sum(map(_size, view.messages[i].tool_uses))

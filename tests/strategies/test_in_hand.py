@@ -85,5 +85,4 @@ def test_texts_are_in_the_order_in_which_calls_touched_what_they_are_about() -> 
         *tool_exchange("edit", {"path": "./a.py", "new_string": "e"}, "ok"),  # 11, 12
     ]
     view = View.of(messages)
-    assert list(in_hand(view, len(view))) == [12, 11, 2, 1, 10, 9, 4, 3]
-    assert list(in_hand(view, 11)) == [2, 1, 10, 9, 4, 3]
+    assert list(in_hand(view)) == [12, 11, 2, 1, 10, 9, 4, 3]
