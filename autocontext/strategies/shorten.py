@@ -1,13 +1,15 @@
 """The middle distance: rounds before the newest messages stay in view, with their long results and arguments in short.
 
-The agent's own words, its calls, and what the user said stay as they are. Of a result those pieces stay that tell most:
-what later messages used, values, and lines that look like errors; a mark says how much is missing and under which
-number it can be reloaded. It calls no model.
+The agent's own words, its calls, and what the user said stay as they are; so do, up to a share of the window, the
+newest texts of the files and records that the agent is working on, until all others are short. Of a result those pieces
+stay that tell most: what later messages used, values, and lines that look like errors; a mark says how much is missing
+and under which number it can be reloaded. It calls no model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.config import AutoContextConfig
@@ -15,6 +17,7 @@ from autocontext.events import SHORTENED
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import Answered, View
 from autocontext.messages import Msg, ToolUseBlock, is_note, is_pinned, is_user_turn, leaves, texts_in
+from autocontext.strategies.in_hand import in_hand
 from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL, recent, stays
 from autocontext.strategies.worth import Worth
@@ -39,6 +42,8 @@ _SURELY = 1.04
 """Estimates from characters are so much too good at most."""
 _WORTHWHILE = 0.8
 """A result of which more would remain stays as it is."""
+_IN_HAND = 0.15
+"""Share of the window for what the agent is working on, beside what its short forms take."""
 
 
 class _Short(NamedTuple):
@@ -46,7 +51,8 @@ class _Short(NamedTuple):
 
     blocks: dict[int, str | Question]
     """By place in the message, the short form of a result."""
-    long_arguments: bool
+    arguments_to: int | None
+    """Characters of the texts in its arguments, if any is longer."""
     saved: int
     """Tokens, about."""
 
@@ -60,8 +66,8 @@ class Shorten:
         """`excess` returns the tokens over the target of the pass."""
         self.config, self._hand_over, self._excess = config, hand_over, excess
         self._characters = max(_LEAST, min(_MOST, config.max_token // _OF_WINDOW))
-        self._short: dict[tuple[str, int], _Short | None] = {}
-        """By id and characters of a result."""
+        self._short: dict[tuple[str, int, int], _Short | None] = {}
+        """By id, characters of a result, and room for it in any case."""
         self._excerpts: dict[tuple[str, int], Excerpts] = {}
         """By id and block."""
         self._worth: Worth | None = None
@@ -86,7 +92,7 @@ class Shorten:
             Proposal(
                 view.span(i, i + 1),
                 blocks=short.blocks,
-                arguments_to=_ARGUMENT if short.long_arguments else None,
+                arguments_to=short.arguments_to,
                 event_type=SHORTENED,
                 kind="stub",
                 number=self._number(view, i),
@@ -95,19 +101,24 @@ class Shorten:
         ]
 
     def _chosen(self, view: View) -> dict[int, _Short]:
-        """By place, short forms that together save the excess: first all longer ones, the oldest first, then all."""
+        """By place, short forms that together save the excess: first all longer ones, the oldest first, then all.
+
+        What the agent is working on keeps its room until all others are short.
+        """
         excess, places, chosen = self._excess(), self._places(view), dict[int, _Short]()
         for i in self._over:  # the first to go, whatever the excess is
             if short := self._of_length(view, i, self._characters):
                 chosen[i] = short
                 excess -= short.saved
-        for factor in _LENGTHS:
+        if excess <= 0:
+            return chosen
+        others = [i for i in places if i not in self._over]
+        spared = self._in_hand(view, set(others))
+        for (todo, room), factor in product(((others, spared), (spared, dict[int, int]())), _LENGTHS):
             if excess <= 0:
                 break
-            for i in places:
-                if i in self._over:
-                    continue
-                short = self._of_length(view, i, self._characters * factor)
+            for i in todo:
+                short = self._of_length(view, i, self._characters * factor, room.get(i, 0))
                 if short is None:
                     continue
                 before = chosen[i].saved if i in chosen else 0
@@ -127,6 +138,23 @@ class Shorten:
         over = set(self._over)
         before = [i for i in range(stop) if i not in over and not keep(view.messages[i])]
         return [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
+
+    def _in_hand(self, view: View, places: Container[int]) -> dict[int, int]:
+        """By place, what may stay of what the agent is working on, in characters: all while there is room, then a part.
+
+        A fold does not leave more to it: that was measured, and cost more of what was done than it kept.
+        """
+        room, kept = int(self.config.max_token * _IN_HAND), dict[int, int]()
+        for i in in_hand(view):
+            if i not in places or (short := self._of_length(view, i, self._characters)) is None:
+                continue
+            size = sum(map(len, view.messages[i].texts())) + sum(map(_size, view.messages[i].tool_uses))
+            if short.saved > room:
+                kept[i] = int(size * (1 - (short.saved - room) / view.tokens(i, i + 1)))
+                break
+            kept[i] = size
+            room -= short.saved
+        return kept
 
     def _reloads(self, view: View) -> list[int]:
         """Reloaded pages that the model has answered, oldest first, where the newer ones fill the room.
@@ -168,11 +196,14 @@ class Shorten:
         id_ = view.ids[index]
         return self._sources.get(id_) or self._hand_over.number(id_) or 0
 
-    def _of_length(self, view: View, index: int, characters: int) -> _Short | None:
-        """The form of a message whose results have so many characters; None if it would hardly be shorter."""
-        key = view.ids[index], characters
+    def _of_length(self, view: View, index: int, characters: int, room: int = 0) -> _Short | None:
+        """The form of a message whose results have so many characters; None if it would hardly be shorter.
+
+        `room`: characters that its results and the texts in its arguments may have in any case.
+        """
+        key = view.ids[index], characters, room
         if key not in self._short:
-            self._short[key] = self._cut(view, index, characters)
+            self._short[key] = self._cut(view, index, max(characters, room), max(_ARGUMENT, room))
         return self._short[key]
 
     def _keeping(self, view: View, index: int, excess: int) -> _Short | None:
@@ -184,7 +215,7 @@ class Shorten:
         characters = min(int(size * (1 - excess / tokens * _SURELY)), int(_WORTHWHILE * size)) - _MARK
         return self._cut(view, index, characters) if characters > self._characters else None
 
-    def _cut(self, view: View, index: int, characters: int) -> _Short | None:
+    def _cut(self, view: View, index: int, characters: int, argument: int = _ARGUMENT) -> _Short | None:
         m, original, number = view.messages[index], self._hand_over.original(view.ids[index]), self._number(view, index)
         if original is None or len(original.content) != len(m.content):
             return None
@@ -199,14 +230,14 @@ class Shorten:
             if len(short) <= _WORTHWHILE * size:
                 blocks[k] = f"{quoted(short)}\n{rendering.left_out(number, missing, len(text))}".lstrip()
                 before, after = before + size, after + len(short) + _MARK
-        arguments = [text for use in m.tool_uses for text in texts_in(use.input) if len(text) > _ARGUMENT + _MARK]
+        arguments = [text for use in m.tool_uses for text in texts_in(use.input) if len(text) > argument + _MARK]
         before += sum(map(len, arguments))
-        after += len(arguments) * (_ARGUMENT + _MARK)
+        after += len(arguments) * (argument + _MARK)
         if not blocks and not arguments:
             return None
         texts = sum(len(r.text) for r in m.tool_results) + len(m.text) + sum(map(_size, m.tool_uses))
         saved = int(view.tokens(index, index + 1) * (before - after) / max(texts, before, 1) / _SURELY)
-        return _Short(blocks, bool(arguments), saved) if saved > 0 else None
+        return _Short(blocks, argument if arguments else None, saved) if saved > 0 else None
 
     def _excerpts_of(self, view: View, index: int, block: int, text: str) -> Excerpts:
         """The excerpts of a result, rated by what stands in the view in which it was first cut."""
