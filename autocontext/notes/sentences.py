@@ -208,12 +208,26 @@ _DIFF = re.compile(
 
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^`\n]*$.*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 """What a user put between fences: code, a log, a page."""
+_EXAMPLE = 400
+"""Characters of a text between fences that is no paste but an example."""
 
 
-def pasted_lines(text: str) -> frozenset[str]:
-    """The lines of a user's message that stand between fences or in a diff, without the blanks around them."""
-    spans = [m.span() for pattern in (_FENCED, _DIFF) for m in pattern.finditer(text)]
-    return frozenset(line.strip() for start, stop in spans for line in text[start:stop].split("\n"))
+class Pasted(NamedTuple):
+    """Lines of a user's message, without the blanks around them."""
+
+    examples: frozenset[str]
+    """Those of short texts between fences: what the user's words are about, and part of them."""
+    others: frozenset[str]
+    """Those of longer texts between fences, and of diffs."""
+
+
+def pasted_lines(text: str) -> Pasted:
+    """The lines of a user's message that stand between fences or in a diff."""
+    fenced = [m[0] for m in _FENCED.finditer(text)]
+    longer = [m[0] for m in _DIFF.finditer(text)] + [part for part in fenced if len(part) > _EXAMPLE]
+    others = frozenset(line.strip() for part in longer for line in part.split("\n"))
+    examples = frozenset(line.strip() for part in fenced if len(part) <= _EXAMPLE for line in part.split("\n"))
+    return Pasted(examples - others, others)
 
 
 def of_piece(piece: str) -> int:

@@ -28,8 +28,8 @@ _LINE = 400
 _GAP = "\n…\n"
 _READ = 1_000_000
 """Characters of a message that are read; of a longer one its ends."""
-_INSTRUCTION, _OWN, _PASTED, _REASON = 2.5, 2.0, 0.1, 0.8
-"""Worth of the user's own instructions, of their other words, of what they pasted, and of a line like an error."""
+_INSTRUCTION, _OWN, _EXAMPLE, _PASTED, _REASON = 2.5, 2.0, 1.2, 0.1, 0.8
+"""Worth of the user's instructions, their other words, their short examples, what they pasted, a line like an error."""
 
 
 class Pastes:
@@ -102,7 +102,9 @@ def _worth_in(text: str) -> Callable[[str], float]:
     pasted = pasted_lines(text)
 
     def worth(piece: str) -> float:
-        kind = PASTE if piece in pasted else of_piece(piece)
+        if piece in pasted.examples:
+            return _EXAMPLE
+        kind = PASTE if piece in pasted.others else of_piece(piece)
         words = _INSTRUCTION if kind >= CLAUSE else _OWN if kind > PASTE else _PASTED
         return words + _REASON * (ERROR.search(piece) is not None)
 

@@ -36,9 +36,9 @@ class Worth:
 
     def __init__(self, view: View) -> None:
         # Imported here: what the notes need is not needed before the first pass.
-        from autocontext.notes.values import argument_values, known_values, values_in  # noqa: PLC0415
+        from autocontext.notes.values import argument_values, known_values  # noqa: PLC0415
 
-        self._view, self._values_in = view, values_in
+        self._view, self._values_in = view, known_values
         self._last_use: dict[str, int] = {}
         """By value or line, the last message in which the agent, a call or the user used it."""
         for i, m in enumerate(view.messages):

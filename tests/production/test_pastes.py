@@ -11,6 +11,7 @@ from autocontext.messages import is_user_turn
 from autocontext.strategies.pastes import in_part
 from autocontext.testing import assert_valid_chat, assistant, system, tool_exchange, user
 from autocontext.tokens import get_counter
+from tests.test_replay import CONVERSATIONS
 
 COUNT = get_counter("o200k_base").count
 RULE = "Everything goes past Maria first."
@@ -141,6 +142,33 @@ def test_what_the_user_pasted_gives_way_before_their_own_words(language: str, ki
     shown = memory.get_messages()[0].text
     assert first in shown
     assert last in shown
+
+
+EXAMPLES = {
+    "code": "```pony\nactor Main\n  new create(env: Env) =>\n    match env.root\n    | let a: A => a(1)\n    end\n```",
+    "log": "~~~\n2026-11-02 14:00 booked seat 12C\n2026-11-02 14:01 seat 12C is free\n~~~",
+    "table": "```\nMenge;Preis;Summe\n3;4,50;12,50\n```",
+}
+
+
+@pytest.mark.parametrize("language", ASKED)
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_a_short_example_is_part_of_the_users_words(language: str, kind: str) -> None:
+    first, last = ASKED[language]
+    terms = "\n".join(f"{n}. {first} {last}" for n in range(60))
+    log = "\n".join(f"2026-01-13 10:{n:02} INFO pool connected" for n in range(60))
+    text = f"{first}\n\n{EXAMPLES[kind]}\n\n{terms}\n\n```\n{log}\n```"
+    for characters in range(1_500, 4_000, 100):
+        assert EXAMPLES[kind].split("\n", 1)[1].rpartition("\n")[0] in in_part(text, characters, 1)
+
+
+def test_of_an_issue_the_example_stays() -> None:
+    text = CONVERSATIONS["openhands_multiswe/ponylang__ponyc-4595"][1].text
+    begin, end = text.index("type CrashIt is"), text.index("    // | (789")
+    for characters in range(2_200, len(text), 200):
+        shown = in_part(text, characters, 1)
+        assert text[begin:end] in shown
+        assert "segfaults when trying to match using a single element tuple form" in shown
 
 
 @pytest.mark.slow
