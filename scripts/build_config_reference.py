@@ -22,7 +22,6 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from autocontext import AutoContextConfig, PromptConfig
-from autocontext.config import JAVA_NAMES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE, JAVA_PAGE = DOCS / "configuration.md", DOCS / "from-agentscope-java.md"
@@ -31,7 +30,6 @@ JAVA_GROUP = "the five strategies"
 """The group of fields whose place is JAVA_PAGE."""
 _BEGIN = "<!-- options: made by scripts/build_config_reference.py -->\n"
 _END = "<!-- end of options -->\n"
-_JAVA_NAME = {field: name for name, field in JAVA_NAMES.items()}
 
 _WINDOWS = (4_000, 16_000, 128_000)
 
@@ -40,7 +38,7 @@ _HEAD = """\
 
 <!-- Made by scripts/build_config_reference.py from the class itself: change the field's docstring, not this page. -->
 
-There are two configurations, and no value depends on which other fields you name:
+There are two:
 
 - `AutoContextConfig.for_window(window)` is recommended: [three distances](strategies.md) in requests of at most
   `window` tokens, the size of your model's window less the room for its answer. `open(..., window="16k")` uses it.
@@ -75,25 +73,16 @@ except AutoContextError as error:
 
 ## Fields
 
-"Reference" is the name in AgentScope-Java's `AutoContextConfig`, which the builder takes too; **new** marks what it
-does not have. Fields that only the five strategies read stand on
+Fields that only the five strategies read stand on
 [the page for AgentScope-Java's users](from-agentscope-java.md#options-of-the-five-strategies).
 """
 
 _PRESETS = """
 ## Presets
 
-### `AutoContextConfig.for_window(window)`
-
-The fields that depend on the window, at three sizes; all others keep their defaults.
-
-"""
-
-_JAVA = """
-### `AutoContextConfig.agentscope_java()`
-
-These values make a pass comparable with AgentScope-Java 1.x. The remaining, intended differences are listed in
-[what differs](from-agentscope-java.md#what-differs).
+`AutoContextConfig.agentscope_java()` makes a pass comparable with AgentScope-Java 1.x:
+[what differs](from-agentscope-java.md#what-differs). `AutoContextConfig.for_window(window)` sets these fields, here at
+three sizes; all others keep their defaults:
 
 """
 
@@ -112,16 +101,13 @@ def _code(value: object) -> str:
     return f"`{value!r}`"
 
 
-def _type(field: FieldInfo) -> str:
+def _values(field: FieldInfo) -> str:
+    """The type of a field, and the range of its values."""
     annotation = field.annotation
     name = (
         annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else str(annotation)
     )
     name = re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", name)
-    return "`" + name.replace("|", "\\|") + "`"
-
-
-def _range(field: FieldInfo) -> str:
     signs: list[tuple[type[Any], str, str]] = [(Gt, "gt", ">"), (Ge, "ge", "≥"), (Lt, "lt", "<"), (Le, "le", "≤")]
     bounds = [
         f"{sign} {getattr(limit, attribute)}"
@@ -129,7 +115,7 @@ def _range(field: FieldInfo) -> str:
         for kind, attribute, sign in signs
         if isinstance(limit, kind)
     ]
-    return ", ".join(bounds)
+    return "`" + name.replace("|", "\\|") + "` " + ", ".join(bounds)
 
 
 def _groups() -> dict[str, str]:
@@ -167,14 +153,11 @@ def _fields() -> str:
 def _group(group: str) -> str:
     groups, docs = _groups(), _docstrings(AutoContextConfig)
     rows = [
-        [
-            f"`{name}`", _type(field), _code(field.get_default(call_default_factory=True)), _range(field), docs[name],
-            f"`{_JAVA_NAME[name]}`" if name in _JAVA_NAME else "**new**",
-        ]
+        [f"`{name}`", _values(field).strip(), _code(field.get_default(call_default_factory=True)), docs[name]]
         for name, field in AutoContextConfig.model_fields.items()
         if groups[name] == group
-    ]  # fmt: skip
-    return _table(["field", "type", "default", "range", "meaning", "reference"], rows)
+    ]
+    return _table(["field", "values", "default", "meaning"], rows)
 
 
 def _changed(config: AutoContextConfig) -> list[str]:
@@ -191,12 +174,6 @@ def _windows() -> str:
     return _table(heads, rows)
 
 
-def _reference_preset() -> str:
-    java, plain = AutoContextConfig.agentscope_java(), AutoContextConfig()
-    rows = [[f"`{n}`", _code(getattr(plain, n)), _code(getattr(java, n))] for n in _changed(java)]
-    return _table(["field", "default", "preset"], rows)
-
-
 def _prompts() -> str:
     rows = [[f"`{name}`", doc] for name, doc in _docstrings(PromptConfig).items()]
     return _table(["field", "asked when"], rows)
@@ -204,7 +181,7 @@ def _prompts() -> str:
 
 def page() -> str:
     """The page as the class gives it now."""
-    return f"{_HEAD}{_fields()}{_PRESETS}{_windows()}{_JAVA}{_reference_preset()}{_PROMPTS}{_prompts()}"
+    return f"{_HEAD}{_fields()}{_PRESETS}{_windows()}{_PROMPTS}{_prompts()}"
 
 
 def java_page() -> str:
