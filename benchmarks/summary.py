@@ -89,13 +89,13 @@ def recall(table: Table) -> Iterator[Comparison]:
 
 
 def handover(table: Table) -> Iterator[Comparison]:
-    return _by_window(table, "fair", "what somebody who takes over would know, mean of five questions")
+    return _by_window(table, "fair", "five older questions")
 
 
 def takeover(table: Table) -> Iterator[Comparison]:
-    kinds = {"replay_more": "kinds of work that nobody tuned on at first", "replay_dev": "known kinds of work"}
+    kinds = {"replay_more": "new kinds of work", "replay_dev": "known kinds of work"}
     for set_, of in kinds.items():
-        what = f"what a colleague needs to go on, mean of six questions, {of}"
+        what = f"a colleague's six questions, {of}"
         yield from _by_window([row for row in table if row["set"] == set_], "mean", what)
 
 
@@ -107,7 +107,7 @@ def _by_window(table: Table, heading: str, what: str) -> Iterator[Comparison]:
             continue
         libraries = {name: value for name, value in rows.items() if re.match(LIBRARIES, name)}
         plain = {name: value for name, value in rows.items() if name not in libraries and "autocontext" not in name}
-        for peers, beside in ((libraries, ""), (plain, ", compared with plain methods")):
+        for peers, beside in ((libraries, ""), (plain, ", plain methods")):
             if peers:
                 line = f"{what}, window {window}{beside}"
                 yield Comparison(line, rows["autocontext"], peers, "%", more_is_better=True)
@@ -117,12 +117,12 @@ def cost(table: Table) -> Iterator[Comparison]:
     rows = {row["policy"]: number(row["cost"]) for row in table if row["window"] == "16,000"}
     peers = {name: value for name, value in rows.items() if re.match(LIBRARIES, name)}
     plain = {name: rows[name] for name in ("truncate", "hysteresis 50", "lines", "lines30") if name in rows}
-    what = "input bill with prompt caching, window 16,000, of sending everything"
-    for name, ours in (("with the embedded summariser", "autocontext"), ("with paid notes", "autocontext, paid notes")):
+    what = "input bill, window 16,000, of sending everything"
+    for name, ours in (("notes by rules", "autocontext"), ("paid notes", "autocontext, paid notes")):
         if ours in rows and peers:
             yield Comparison(f"{what}, {name}", rows[ours], peers, "x")
     if "autocontext" in rows and plain:
-        yield Comparison(f"{what}, compared with plain methods", rows["autocontext"], plain, "x")
+        yield Comparison(f"{what}, plain methods", rows["autocontext"], plain, "x")
 
 
 def turn(table: Table) -> Iterator[Comparison]:
