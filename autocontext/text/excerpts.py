@@ -69,6 +69,8 @@ _NAMES = re.compile(r"(?:\w{1,30}_)?(?:name|title|id|key|url): \S")
 _PRINTED_INDENT = re.compile(r"\\n( {0,40})$")
 _HEADING = re.compile(r"(#{1,6}) \S|\*\*[^*]{1,100}\*\*:?$")
 """A heading of Markdown, at the beginning of a line. With a single # it may be a comment, and only ends others."""
+_FENCE = ("```", "~~~")
+"""What begins and ends a text of a file."""
 _BOLD = 7
 """Level of a heading in bold type: below those with #."""
 _REMEMBERED = 8_192
@@ -191,9 +193,12 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
     """Level of the open headings, and where they are."""
     blocks: list[tuple[int, int]] = []
     """Indentation of the open functions and classes, and where they begin."""
+    files = _Files(text, found)
     for i, piece in enumerate(found):
         line = _indentation(text, piece.start) + text[piece.start : piece.stop]
         number = _LINE_NUMBER.match(line)
+        if files.begins(i, line, numbered=number is not None):
+            blocks = []
         line = line[number.end() :] if number else line
         if not (body := line.lstrip()):
             continue
@@ -204,8 +209,8 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
         if head:
             level = len(head[1]) if head[1] else _BOLD
             headings, blocks = [open_ for open_ in headings if open_[0] < level], []
-        if blocks or headings:
-            parts[i] = blocks[-1][1] if blocks else headings[-1][1]
+        if blocks or files.name >= 0 or headings:
+            parts[i] = blocks[-1][1] if blocks else files.name if files.name >= 0 else headings[-1][1]
         if head and level > 1:
             headings.append((level, i))
         elif _DEFINES.match(body) or _LIST_ITEM.match(body):
@@ -214,6 +219,44 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
         elif blocks and _NAMES.match(body) and _LIST_ITEM.match(text, found[blocks[-1][1]].start):
             blocks.append((indent - 1, i))  # what follows in the record stands under it
     return parts
+
+
+class _Files:
+    """Which line names the file that a piece is part of: the one before its fence, or before its numbered lines.
+
+    So search tools print parts of several files: `src/pool.py`, below it the lines.
+    """
+
+    def __init__(self, text: str, found: Sequence[Piece]) -> None:
+        self._text, self._found = text, found
+        self.name = -1
+        """Of the piece that `begins` was last asked about; -1 for none."""
+        self._fenced = False
+        self._plain = -1
+        """The newest piece that is no numbered line, and says something."""
+
+    def begins(self, at: int, line: str, *, numbered: bool) -> bool:
+        """Whether a piece begins or ends the part of a file; to be asked in order."""
+        before = self.name
+        if line.startswith(_FENCE):
+            self._fenced = not self._fenced
+            self.name = self._just_before(at) if self._fenced else -1
+            self._plain = -1
+            return True
+        if self._fenced:
+            return False
+        if numbered and self.name < 0:
+            self.name = self._just_before(at)
+        elif not numbered and any(map(str.isalnum, line)):  # "--" stands between parts of the same file
+            self.name, self._plain = -1, at
+        return self.name != before
+
+    def _just_before(self, at: int) -> int:
+        """The plain piece in the line before one; -1 if there is none."""
+        if self._plain < 0 or self._plain != at - 1:
+            return -1
+        between = self._text[self._found[at - 1].stop : self._found[at].start]
+        return at - 1 if between.count("\n") == 1 else -1
 
 
 def _indentation(text: str, start: int) -> str:

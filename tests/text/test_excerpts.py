@@ -1,6 +1,7 @@
 """An excerpt: pieces of a text word for word and in order, the ones that tell most."""
 
 import json
+import re
 from itertools import pairwise
 
 import pytest
@@ -344,3 +345,29 @@ def test_no_gap_is_as_short_as_its_mark() -> None:
     for before, gap, after in zip(kept, kept[1:], kept[2:], strict=False):
         if gap == "…":
             assert int(after.split("\t")[0]) - int(before.split("\t")[0]) > 2
+
+
+SECTIONS = {
+    "fences": "{0}\n```\n{1}\n      # ...\n{2}\n```\n\n",
+    "numbers": "{0}\n{1}\n--\n{2}\n\n",
+    "tildes": "{0}\n~~~\n{1}\n{2}\n~~~\n",
+}
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+@pytest.mark.parametrize("name", ["src/pool_{0}.py", "Rechnungen/Kunde {0}.txt", "第{0}章.md"])
+def test_lines_of_several_files_stand_under_their_own(kind: str, name: str) -> None:
+    names = [name.format(n) for n in range(6)]
+    text = "Found 6 files.\n\n"
+    for n, file in enumerate(names):
+        first, last = (
+            "\n".join(f"{at + k:6}\trow {n}-{at + k}: {'pay 7' if k % 5 == n % 5 else 'open'}" for k in range(9))
+            for at in (10, 200)
+        )
+        text += SECTIONS[kind].format(file, first, last)
+    for characters in range(120, len(text), 60):
+        above = ""
+        for line in excerpt(text, characters, lambda piece: 3.0 if "pay" in piece else 0.1).text.split("\n"):
+            above = line if line in names else above
+            if row := re.search(r"row (\d)-", line):
+                assert above == names[int(row[1])]
