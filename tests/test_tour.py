@@ -8,15 +8,16 @@ import pytest
 
 from autocontext import AutoContextMemory
 from autocontext.testing import assert_valid_chat
+from tests.extras import need
 
 ROOT = Path(__file__).resolve().parent.parent
 TOUR = ROOT / "examples" / "tour" / "tour.py"
 
 
+@pytest.mark.repo
 @pytest.mark.slow
-@pytest.mark.skipif(not TOUR.exists(), reason="the examples are part of the repository")
 def test_the_tour_ends_with_the_work_done_and_the_first_hour_quoted(tmp_path: Path) -> None:
-    pytest.importorskip("openai")
+    need("openai")
     done = subprocess.run(
         [sys.executable, str(TOUR), str(tmp_path)], capture_output=True, text=True, encoding="utf-8", check=False
     )

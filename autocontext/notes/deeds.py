@@ -193,7 +193,7 @@ class Deeds:
 
     def _changed(self, call: Call) -> frozenset[str]:
         """Lines and fields of an answer that the one before on the same thing, mostly alike, does not have."""
-        before = self._ledger.remembered(_before, lambda: _before(self._ledger.newest_calls)).get(call)
+        before = self._ledger.of_newest_calls(_before).get(call)
         if before is None:
             return frozenset()
         now, then = (lines_and_fields(self._ledger.result_of(c)) for c in (call, before))
@@ -281,7 +281,7 @@ class Deeds:
     def source(self, number: int, block: int) -> str:
         """The call that a result answers, with its label; "" if there is none."""
         # Also of calls in other messages than those that are covered.
-        call = self._ledger.remembered(_by_result, lambda: _by_result(self._ledger.newest_calls)).get((number, block))
+        call = self._ledger.of_newest_calls(_by_result).get((number, block))
         return f"{call.name} {self.label(call, self._width)}".rstrip(" :") if call else ""
 
 

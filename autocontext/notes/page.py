@@ -238,8 +238,7 @@ class _Page:
         ledger, here = self._ledger, list[str]()
         started, read = list[Call](), dict(instructions_read(ledger, self._only))
         if self._states:
-            places = ledger.remembered(where, lambda: where(ledger.newest_calls))
-            here = [f"m{number}: {words}" for number, words in places if number in self._only]
+            here = [f"m{number}: {words}" for number, words in ledger.of_newest_calls(where) if number in self._only]
             covered = {*self._deeds.calls}
             started = [call for call in ledger.remembered(running, lambda: running(ledger)) if call in covered]
         share = int(self._budget * _STANDING_SHARE)

@@ -73,7 +73,7 @@ class Quotes:
         self._ledger, self._only, self._shown, self._name, self._cost = ledger, only, shown, source, count
         self._focus = focus
         """Terms of what the notes should keep first."""
-        self._stale = ledger.remembered(_stale_messages, lambda: _stale_messages(ledger.newest_calls))
+        self._stale = ledger.of_newest_calls(_stale_messages)
         self._told, self._blob = values_in(text), text
         self._parts: dict[int, list[tuple[str, str]]] = {}
         self._selection: dict[tuple[int, int], dict[int, str]] = {}

@@ -216,7 +216,7 @@ def reasons(
     A sentence is worth more the more of its names later messages used, and after an answer that is marked as an error;
     at most two of a message of each kind, each with the heading of its list.
     """
-    failed = ledger.remembered(_after_failures, lambda: _after_failures(ledger.newest_calls))
+    failed = ledger.of_newest_calls(_after_failures)
     rated: tuple[list[tuple[float, Reason]], list[tuple[float, Reason]]] = [], []
     per_message = Counter[tuple[int, bool]]()
     newest: list[tuple[float, int, Sentence]] = []

@@ -227,6 +227,10 @@ class WorkLedger:
         """The calls that one note looks at for what they say of others."""
         return self.remembered("newest calls", lambda: self.calls[-MOST_CALLS:])
 
+    def of_newest_calls(self, make: Callable[[list[Call]], T]) -> T:
+        """What a function makes of the newest calls, remembered."""
+        return self.remembered(make, lambda: make(self.newest_calls))
+
     def calls_in(self, only: Runs) -> list[Call]:
         """The newest calls in these messages."""
         return _newest(self.calls, only, MOST_CALLS, _number)
@@ -251,10 +255,7 @@ class WorkLedger:
 
     def tools(self, only: Runs) -> Counter[str]:
         """How often each tool was called in these messages, notes left out."""
-        counts = Counter[str]()
-        for first, last in only.pairs:
-            start = bisect_left(self.calls, first, key=_number)
-            counts.update(map(_name, self.calls[start : bisect_left(self.calls, last + 1, lo=start, key=_number)]))
+        counts = Counter(map(_name, _newest(self.calls, only, len(self.calls), _number)))
         return Counter({name: n for name, n in counts.items() if not is_note_tool(name)})
 
     def used(self, value: str) -> float:

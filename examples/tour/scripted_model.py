@@ -3,6 +3,7 @@
 It knows nothing but the messages of each request. So what it does well, it does because the context has what it takes.
 """
 
+import itertools
 import json
 import re
 import threading
@@ -74,14 +75,7 @@ def _calls(says: str, name: str, **arguments: str) -> Message:
     return {"role": "assistant", "content": says or None, "tool_calls": [call]}
 
 
-def _ids() -> Iterator[int]:
-    number = 0
-    while True:
-        number += 1
-        yield number
-
-
-_IDS = _ids()
+_IDS = itertools.count(1)
 
 
 def _text(message: Message) -> str:

@@ -7,7 +7,6 @@ With a real one:                   OPENAI_API_KEY=sk-... python examples/tour/to
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -90,7 +89,7 @@ def tour(office: Path, train: Path, environment: Mapping[str, str]) -> None:
     working = agent(office, "8k", TASK, environment=environment)
     while working.poll() is None and left(office) > len(NAMES) * 2 // 3:
         time.sleep(0.01)
-    working.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+    working.kill()
     working.wait()
     print(f"  killed with {left(office)} modules left")
 
