@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 from autocontext.compression.accounting import Account, StrategyOutcome, event, untouched
 from autocontext.compression.limits import PassBudget, PassOptions, due, images_due
@@ -39,7 +39,7 @@ from autocontext.strategies import Strategy, steps_of_pass
 from autocontext.strategies.first_message import FirstMessage
 from autocontext.strategies.fold import Fold
 from autocontext.strategies.images import TOKENS_OF_LINE, Images
-from autocontext.strategies.last_resort import LENGTHS, Previews
+from autocontext.strategies.last_resort import LEAST, Previews
 from autocontext.strategies.pastes import Pastes
 from autocontext.strategies.provider_compaction import ProviderCompaction
 from autocontext.strategies.regrow import Regrow
@@ -71,7 +71,22 @@ def compress(log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOpt
 
 
 _OF_ROOM = 0.5
-"""Share of the room for messages that new results are cut to, if all of it would not hold them."""
+"""Least share of the room for messages that new results are cut to, if all of it would not hold them."""
+
+
+class _Cut(NamedTuple):
+    """A step of cutting texts in a view that is over the window: how many characters of a long one remain."""
+
+    read: int
+    """Of texts that the model has answered."""
+    new: int
+    """Of new results; 0 while they stay as they are."""
+    gives: bool = False
+    """Whether instruction files are cut like other results."""
+
+
+_CUTS = (_Cut(1_000, 0), _Cut(300, 1_000), _Cut(LEAST, LEAST), _Cut(LEAST, LEAST, gives=True))
+"""Notes and what was read give way before new results do, which the next step is about."""
 _BREAKER = "the breaker is open: two passes saved next to nothing, so the model was not asked"
 
 
@@ -212,7 +227,10 @@ class _Engine:
             yield from self._run_strategy(pastes)
 
     def _cut_what_cannot_fit(self) -> Generator[Step, Sent, None]:
-        """Cut new results that no window could hold beside what always stays: then the rest need not give way."""
+        """Cut new results that no window could hold beside what always stays: then the rest need not give way.
+
+        No further than to the target, where there is little else in view.
+        """
         view = self.view()
         keep = stays(self._giving, view, protected=False)
         first = next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
@@ -222,7 +240,7 @@ class _Engine:
         room = self.config.max_token - self.token_sum.overhead - fixed
         new = view.tokens(view.unread, len(view))
         if new > room > 0:
-            cut = Previews(self.config, int(new - room * _OF_ROOM), unread=True)
+            cut = Previews(self.config, min(int(new - room * _OF_ROOM), self._excess()), unread=True)
             yield from self._run_strategy(cut)
 
     def _last_resort(self) -> Generator[Step, Sent, None]:
@@ -238,18 +256,20 @@ class _Engine:
     def _fit(self) -> Generator[Step, Sent, None]:
         """While the view is over the window, shorten notes, then long texts, protected tools' results, user's pastes.
 
-        Instruction files go after the other results. At last, only the system text, pinned messages, the current
-        exchange and nearly empty notes remain.
+        New results give way after what was read, instruction files after the other results. At last, only the system
+        text, pinned messages, the current exchange and nearly empty notes remain.
         """
-        for least, gives in (*((least, False) for least in LENGTHS), (LENGTHS[-1], True)):
+        for read, new, gives in _CUTS:
             config, progress = self._giving if gives else self.config, True
             while (excess := self._overflow()) and progress:
                 progress = yield from self._run_strategy(self._fold(excess, shortens=True, gives=gives))
-                for unread in (False, True):
-                    if excess := self._overflow():
-                        cut = Previews(config, excess, unread=unread, least=least)
-                        progress |= yield from self._run_strategy(cut)
                 if excess := self._overflow():
+                    cut = Previews(config, excess, unread=False, least=read)
+                    progress |= yield from self._run_strategy(cut)
+                if (excess := self._overflow()) and new and not progress:
+                    cut = Previews(config, excess, unread=True, least=new)
+                    progress = yield from self._run_strategy(cut)
+                if (excess := self._overflow()) and new:
                     progress |= yield from self._run_strategy(self._fold(excess, last_resort=True, gives=gives))
         progress = True
         while (excess := self._overflow()) and progress:

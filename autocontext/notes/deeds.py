@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
@@ -54,9 +55,12 @@ class Group(NamedTuple):
 class Deeds:
     """The calls in some messages of a history, and the lines about them."""
 
-    def __init__(self, ledger: WorkLedger, only: Runs, width: int) -> None:
-        """`width`: most characters of a label, of what is written and of an answer; `self.width` says otherwise."""
-        self._ledger, self._width = ledger, width
+    def __init__(self, ledger: WorkLedger, only: Runs, width: int, known: Runs | None = None) -> None:
+        """`width`: most characters of a label, of what is written and of an answer; `self.width` says otherwise.
+
+        `known`: the messages whose calls may be mentioned beside those in `only`; None for all.
+        """
+        self._ledger, self._width, self._known = ledger, width, known
         self.width: dict[Call, int] = {}
         """By the newest of equal calls."""
         self._telling: dict[Call, list[tuple[int, str]]] = {}
@@ -83,9 +87,10 @@ class Deeds:
         self._labels = self._distinct_labels()
 
     @classmethod
-    def of(cls, ledger: WorkLedger, only: Runs, width: int) -> Deeds:
+    def of(cls, ledger: WorkLedger, only: Runs, width: int, known: Runs) -> Deeds:
         """What the constructor makes, shared by the notes about these messages until another one is added."""
-        deeds = ledger.remembered((cls, only.pairs, width), lambda: cls(ledger, only, width))
+        key = cls, only.pairs, width, known.pairs
+        deeds = ledger.remembered(key, lambda: cls(ledger, only, width, known))
         deeds.width = {}
         return deeds
 
@@ -147,21 +152,25 @@ class Deeds:
         new = "" if is_label else shorten(call.new, longest)
         times = f" {len(group.calls)}x" if len(group.calls) > 1 else ""
         what = " ".join(filter(None, (call.name, label, quoted(new) if new and new not in label else "")))
-        return f"m{call.number} {what}{times} -> {self._answers(group, longest)}"
+        return f"m{call.number} {what}{times} -> {self._answers(group, longest)}{self._then(call)}"
+
+    def _then(self, call: Call) -> str:
+        """The newest call that did something with what this one looked at: its answer may not hold any more."""
+        done = self._ledger.of_newest_calls(_newest_done).get(call.thing) if call.looks and call.thing else None
+        if done is None or done.number <= call.number or not (self._known is None or done.number in self._known):
+            return ""
+        return f" (then m{done.number} {quoted(done.name) if _LIKE_A_LIST.search(done.name) else done.name})"
 
     def _answers(self, group: Group, longest: int) -> str:
-        """The different answers of equal calls in order, each with its message's number; of a single call its own."""
+        """The different answers of equal calls in order, each with the number of its newest call."""
         if len(group.calls) == 1:
             return self.answer(group.newest, longest)
         told = group.calls[-2 * _ANSWERS :]
-        runs: list[tuple[str, int]] = []
-        for call in told:
-            text = self.answer(call, longest)
-            if not runs or runs[-1][0] != text:
-                runs.append((text, call.number))
+        runs = [(text, [*calls]) for text, calls in groupby(told, key=lambda call: self.answer(call, longest))]
         if len(runs) == 1:
             return runs[0][0]
-        shown = [f"{text} (m{number})" for text, number in runs[-_ANSWERS:]]
+        times = [f", {len(calls)}x" if len(calls) > 1 else "" for _, calls in runs]
+        shown = [f"{text} (m{calls[-1].number}{n})" for (text, calls), n in zip(runs, times, strict=True)][-_ANSWERS:]
         return ("…; " if len(runs) > _ANSWERS or len(told) < len(group.calls) else "") + "; ".join(shown)
 
     def answer(self, call: Call, longest: int) -> str:
@@ -295,6 +304,11 @@ def _before(calls: Iterable[Call]) -> dict[Call, Call]:
                 found[call] = newest[call.thing]
             newest[call.thing] = call
     return found
+
+
+def _newest_done(calls: Iterable[Call]) -> dict[str, Call]:
+    """By thing, the newest call that did something with it, and was not refused by a mark."""
+    return {c.thing: c for c in calls if c.thing and not c.looks and c.answer is not None and not c.answer.status}
 
 
 def _by_result(calls: Iterable[Call]) -> dict[tuple[int, int], Call]:

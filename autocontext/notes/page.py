@@ -131,7 +131,7 @@ class _Page:
         self._filler: list[Reason] = []
         """What the agent said without a reason or a name."""
         self._speech = Speech(ledger, self._only, self._shown, gaps=request.gaps)
-        self._deeds = Deeds.of(ledger, self._only, _NARROW)
+        self._deeds = Deeds.of(ledger, self._only, _NARROW, self._available)
         self._states = request.state
         self._standing: set[Call] = set()
         """Those of the shown calls that have started something of which no end was seen, or read instructions."""

@@ -14,8 +14,8 @@ from autocontext.text import rendering
 from autocontext.text.excerpts import excerpt
 
 LAST_RESORT_PREVIEW = "LAST_RESORT_PREVIEW"
-LENGTHS = (1_000, 80)
-"""Characters that remain of a text: first try, second try."""
+LEAST = 80
+"""Fewest characters that remain of a text."""
 _TAG_CHARACTERS = 120
 """Characters that a cut adds: the tag, and the line about the gap."""
 
@@ -27,7 +27,7 @@ class Previews:
     that tell most, both ends among them; of others the beginning.
     """
 
-    def __init__(self, config: AutoContextConfig, excess: int, *, unread: bool, least: int = LENGTHS[-1]) -> None:
+    def __init__(self, config: AutoContextConfig, excess: int, *, unread: bool, least: int = LEAST) -> None:
         self.config = config
         self.excess = excess
         self.unread = unread

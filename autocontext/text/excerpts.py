@@ -47,13 +47,16 @@ _HEAD = 2
 """Words at the beginning of a line that show what kind of line it is."""
 _COMMON = 0.05
 """Share of its worth that a line has among lines that all begin like it."""
-_SHORT_GAP = 80
-_FEW = 3
-"""So many characters and pieces between two others that stay, stay with them: code with holes misleads."""
+_SHORT_GAP, _LONGEST_GAP = 80, 400
+_OF_EXCERPT = 40
+"""Characters between two pieces that stay, stay with them if there are so few, or so small a part of the excerpt: code
+with holes misleads, and a long excerpt with many is hard to read."""
+_SHORT_LINE = 25
+"""Characters; so many for each piece of such a gap."""
 _LINE_NUMBER = re.compile(r"\s*(\d{1,7})(?:[\t:|→]|\s|$)")
 """The number that a tool puts before a line of a file."""
-_NUMBERED = 0.8
-"""Share of the lines of a text that have such numbers, each one higher than the one before."""
+_NUMBERED, _LEAST_LINES = 0.8, 3
+"""Share of the lines of a text, and fewest lines, that have such numbers, each one higher than the one before."""
 _DEFINES = re.compile(
     r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|override|async|pub|data) ){0,5}"
     r"(?:def|class|func|function|fn|fun|interface|struct|enum|impl|trait|module|namespace|sub|proc)\b"
@@ -365,7 +368,7 @@ def _empty_lines(said: Sequence[str]) -> set[int]:
     heads = [_LINE_NUMBER.match(line) for line in said]
     numbers = [int(head[1]) if head else -1 for head in heads]
     follow = sum(1 for a, b in pairwise(numbers) if b == a + 1 > 0)
-    if len(said) < _FEW or follow < _NUMBERED * (len(said) - 1):
+    if len(said) < _LEAST_LINES or follow < _NUMBERED * (len(said) - 1):
         return set()
     return {i for i, head in enumerate(heads) if head and not any(map(str.isalnum, said[i][head.end() :]))}
 
@@ -425,7 +428,7 @@ class Excerpts:
                 continue
             tried.add(i)
             new = {i, *self._above(i)} - chosen
-            bridged = new | self._between(new, chosen)
+            bridged = new | self._between(new, chosen, characters)
             if (room := sum(map(self._room, bridged))) <= left:
                 new = bridged
             else:
@@ -449,14 +452,18 @@ class Excerpts:
                 return
             yield i
 
-    def _between(self, new: Iterable[int], chosen: Container[int]) -> set[int]:
-        """The few short pieces between new ones and those chosen before, unless they are fields that hold nothing."""
+    def _between(self, new: Iterable[int], chosen: Container[int], characters: int) -> set[int]:
+        """The few short pieces between new ones and those chosen before, unless they are fields that hold nothing.
+
+        `characters`: of the whole excerpt.
+        """
         found, between = self._found, set[int]()
+        most = min(_LONGEST_GAP, max(_SHORT_GAP, characters // _OF_EXCERPT))
         for k in new:
             for step in (-1, 1):
-                stop = next((j for j in range(k + step, k + step * (_FEW + 2), step) if j in chosen), k)
+                stop = next((j for j in range(k + step, k + step * (most // _SHORT_LINE + 2), step) if j in chosen), k)
                 first, last = sorted((k, stop))
-                if last - first <= 1 or found[last].start - found[first].stop > _SHORT_GAP:
+                if last - first <= 1 or found[last].start - found[first].stop > most:
                     continue
                 inside = range(first + 1, last)
                 if all(self._worths[j] > 0 or not any(map(str.isalpha, self._said[j])) for j in inside):

@@ -11,8 +11,10 @@ from typing import Any
 from autocontext.messages import Msg, is_final_reply, is_user_turn
 from autocontext.notes.page import DONE, HEADINGS, LINES, LOOKED, REASONS, SAID
 
-ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(\d+ of several\))?(?: \(m\d+\))?(?=; |$)")
+ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(\d+ of several\))?(?: \(m\d+(?:, \d+x)?\))?(?=; |$)")
 """An answer's words in quotes, or its fields of JSON in braces."""
+THEN = re.compile(r" \(then m(\d+) (\"?)(.+)\2\)$")
+"""The newest call that did something with what another one looked at."""
 LONG_WORD = 40
 """Characters of a word of which a line may show a part: no line holds all of any word."""
 LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -200,12 +202,22 @@ class Reading:
 
     def _is_told(self, line: str, call: Made) -> bool:
         same = [c for c in self.calls if c.name == call.name and c.input == call.input and c.number <= call.number]
+        if then := THEN.search(line):
+            if not any(self._did(c, call) for c in self.every if (c.number, c.name) == (int(then[1]), then[3])):
+                return False
+            line = line[: then.start()]
         for at in (m.start() for m in re.finditer(r" -> ", line)):
             label, answers = line[:at], line[at + 4 :]
             label = re.sub(r"(?:^| )\d+x$", "", label.partition(" ")[2].removeprefix(call.name).strip())
             if self._label_stands(label, call) and self._answers_stand(answers, same):
                 return True
         return False
+
+    @staticmethod
+    def _did(later: Made, call: Made) -> bool:
+        """Whether a later call with an answer names something that another one names too."""
+        named = {plain(text) for text in strings(later.input)}
+        return later.number > call.number and later.result > 0 and any(plain(t) in named for t in strings(call.input))
 
     @staticmethod
     def _label_stands(label: str, call: Made) -> bool:

@@ -191,7 +191,7 @@ def test_what_an_action_changed_is_told_before_what_stood_there(
         *tool_exchange(then_called, {"order_id": "#W11"}, order("#W11", now)),
         *tool_exchange(then_called, {"order_id": "#W12"}, order("#W12", now)),
     ]
-    lines = [line for line in page(history, budget=600).splitlines() if f" {then_called}" in line and "->" in line]
+    lines = [line for line in page(history, budget=600).splitlines() if re.match(rf"m\d+ {then_called}\b", line)]
     assert len(lines) == 2
     assert all(json.dumps(now)[1:-1] in line for line in lines)
 

@@ -10,7 +10,7 @@ from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.messages import is_compressed
 from autocontext.notes.calls import looks
 from autocontext.notes.page import DONE, LOOKED
-from autocontext.testing import assistant, tool_exchange, user
+from autocontext.testing import assistant, tool_exchange, tool_result, user
 from tests.conversations import histories
 from tests.invariants import handles
 from tests.notes.desks import Step, played, work
@@ -132,3 +132,32 @@ def test_every_note_of_every_fold_is_true(name: str, window: int) -> None:
 def test_the_naive_reading_pairs_calls_as_it_should() -> None:
     made = calls_of(played([Step("read_file", {"path": "a"}), Step("bash", {"command": "ls"}, "none")]))
     assert [(c.number, c.result) for c in made] == [(1, 2), (3, 0)]
+
+
+@pytest.mark.parametrize("command", ["pytest -q", "terraform plan", "核对账单"])
+def test_answers_of_equal_calls_have_the_number_of_the_newest_that_gave_them(command: str) -> None:
+    answers = ["4 failed", "1 failed", "1 failed", "all good"]
+    steps = [m for answer in answers for m in tool_exchange("bash", {"command": command}, answer)]
+    assert f'm7 bash {command} 4x -> "4 failed" (m1); "1 failed" (m5, 2x); "all good" (m7)' in page(steps, 2_000)
+
+
+@pytest.mark.parametrize(
+    ("look", "do", "thing"),
+    [
+        ("get_order", "cancel_order", {"order_id": "#W4711"}),
+        ("read_file", "write_file", {"path": "src/pool.py"}),
+        ("get_ticket", "Ticket_schließen", {"ticket_id": "INC-77"}),
+    ],
+)
+def test_what_was_looked_at_names_the_newest_call_that_did_something_with_it(
+    look: str, do: str, thing: dict[str, str]
+) -> None:
+    [name] = thing.values()
+    steps = [*tool_exchange(look, thing, "as it was then"), *tool_exchange(do, thing, "done")]
+    assert f'm1 {look} {name} -> "as it was then" (then m3 {do})' in page(steps, 2_000)
+    # Also where that call stands in another note, or in view; not if it failed, came before, or was deleted.
+    assert f"(then m3 {do})" in page(steps, 2_000, only=range(1, 3))
+    assert "(then" not in page(steps, 2_000, only=range(1, 3), known=range(1, 3))
+    assert "(then" not in page([*steps[2:], *steps[:2]], 2_000)
+    refused = [*steps[:3], tool_result(steps[2].tool_uses[0].id, "no", is_error=True)]
+    assert "(then" not in page(refused, 2_000)

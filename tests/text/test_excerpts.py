@@ -311,6 +311,18 @@ def test_short_lines_between_those_that_stay_stay_too(head: str, tail: str) -> N
     assert f"{heads[2]}\n{tail}\n{heads[3]}\n{tail}\n{heads[4]}" in short
 
 
+@pytest.mark.parametrize(
+    "line", ["    value_{0} = table[{0}] or limit", "步骤{0}：检查表格第{0}行", "12:00:{0} job {0} taken"]
+)
+def test_long_excerpts_have_few_gaps(line: str) -> None:
+    lines = [
+        line.format(n) if n % 8 < 4 else f"nothing of note in this line, {n * 13 % 97} times" for n in range(100, 900)
+    ]
+    text, tells = "\n".join(lines), {line.format(n).strip() for n in range(100, 900, 8)}
+    short, _ = excerpt(text, len(text) * 6 // 10, lambda piece: 4.0 if piece in tells else 0.01)
+    assert short.count("…") <= 3
+
+
 @pytest.mark.parametrize("sign", ["\t", "  ", ":", "→"])
 def test_the_number_of_an_empty_line_is_no_line(sign: str) -> None:
     lines = [
