@@ -78,8 +78,9 @@ class Recall:
             lines.pop()
 
     def _lines(self, view: View, at: int) -> list[Line]:
-        """The lines to show, those that say most first."""
-        tokens = rare_tokens(view.messages[at].text)
+        """The lines to show, those that say most first; not those that the message repeats."""
+        said = view.messages[at].text
+        tokens = rare_tokens(said)
         if not tokens or len(tokens) > _MOST_NAMED:
             return []
         shown = "\n".join(text for i, m in enumerate(view.messages) if i != at for text in m.texts()).lower()
@@ -95,6 +96,8 @@ class Recall:
             per_token.append(lines_with(token, originals))
         lines: dict[str, Line] = {}
         for line in chain.from_iterable(zip_longest(*per_token)):
-            if line is not None and line.text.strip() and len(lines) < MOST_LINES:
+            if line is None or len(lines) >= MOST_LINES:
+                continue
+            if any(part.strip() not in said for part in line.text.split("…")):
                 lines.setdefault(line.text.strip(), line)
         return list(lines.values())

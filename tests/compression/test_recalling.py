@@ -132,6 +132,13 @@ def test_the_lines_come_right_before_the_message_that_names_them(kind: str) -> N
 
 
 @kinds
+def test_a_line_that_the_message_repeats_is_not_shown(kind: str) -> None:
+    memory = worked(kind)
+    repeated = f"They wrote:\n{WORKS[kind].line}\n{WORKS[kind].early[-1].tool_results[0].text}\nIs that so?"
+    assert not any(map(is_recall, asked(memory, repeated)))
+
+
+@kinds
 def test_once(kind: str) -> None:
     memory = worked(kind)
     asked(memory, WORKS[kind].question)
