@@ -42,6 +42,9 @@ _SURELY = 1.04
 """Estimates from characters are so much too good at most."""
 _WORTHWHILE = 0.8
 """A result of which more would remain stays as it is."""
+_FURTHER = 0.1
+"""Share of the window by which a pass that shortens goes under its target: the prompt's cache is lost anyway, and the
+next pass comes later. What the agent is working on is not shortened for it."""
 _IN_HAND = 0.15
 """Share of the window for what the agent is working on, beside what its short forms take."""
 
@@ -101,7 +104,7 @@ class Shorten:
         ]
 
     def _chosen(self, view: View) -> dict[int, _Short]:
-        """By place, short forms that together save the excess: first all longer ones, the oldest first, then all.
+        """By place, short forms that together save the excess and more: all longer ones, the oldest first, then all.
 
         What the agent is working on keeps its room until all others are short.
         """
@@ -114,20 +117,20 @@ class Shorten:
             return chosen
         others = [i for i in places if i not in self._over]
         spared = self._in_hand(view, set(others))
-        for (todo, room), factor in product(((others, spared), (spared, dict[int, int]())), _LENGTHS):
-            if excess <= 0:
-                break
+        further = int(self.config.max_token * _FURTHER)
+        for (todo, room, more), factor in product(((others, spared, further), (spared, {}, 0)), _LENGTHS):
             for i in todo:
+                if excess + more <= 0:
+                    break
                 short = self._of_length(view, i, self._characters * factor, room.get(i, 0))
                 if short is None:
                     continue
                 before = chosen[i].saved if i in chosen else 0
-                if short.saved - before > excess and (longer := self._keeping(view, i, before + excess)) is not None:
+                needed = before + excess + more
+                if short.saved > needed and (longer := self._keeping(view, i, needed)) is not None:
                     short = longer
                 excess -= short.saved - before
                 chosen[i] = short
-                if excess <= 0:
-                    break
         return chosen
 
     def _places(self, view: View) -> list[int]:

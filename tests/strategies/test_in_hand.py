@@ -24,8 +24,8 @@ WORK: list[tuple[str, dict[str, Any], str, str, dict[str, Any]]] = [
 ]
 
 
-def log(n: int) -> list[Msg]:
-    lines = "\n".join(f"10:{i:02}:00 INFO worker {i} of run {n} is fine" for i in range(40))
+def log(n: int, size: int = 40) -> list[Msg]:
+    lines = "\n".join(f"10:{i:02}:00 INFO worker {i} of run {n} is fine" for i in range(size))
     return [*tool_exchange("run_checks", {"round": n}, lines), assistant(f"Run {n} is done.")]
 
 
@@ -65,10 +65,10 @@ def test_where_all_must_be_short_it_is_the_last_to_be_cut() -> None:
         user("Go."),
         *tool_exchange(look, asked, text),
         *tool_exchange(change, changed, "ok"),
-        *log(1),
+        *log(1, 120),
         user("And now?"),
     ]
-    sizes = [[len(r.text) for m in passed(messages, s).messages for r in m.tool_results] for s in (0.9, 0.5, 0.3)]
+    sizes = [[len(r.text) for m in passed(messages, s).messages for r in m.tool_results] for s in (0.9, 0.3, 0.2)]
     assert [size[0] == len(text) for size in sizes] == [True, False, False]
     assert sizes[0][2] > sizes[1][2] == sizes[2][2]  # the other gives all it has before this one gives any
     assert sizes[1][0] > sizes[2][0]
