@@ -223,9 +223,9 @@ def telling(
     text = _unwrapped(text)
 
     def weighed(worth: float, piece: str) -> float:
-        if piece in changed:
+        if (item := piece.rstrip(",")) in changed:
             return worth + _CHANGED * (worth > _OF_ECHO)
-        return worth * (_SHARED if piece in beside else 1.0)
+        return worth * (_SHARED if item in beside else 1.0)
 
     if _is_json(text) and (fields := list(_fields(text, used, call))):
         return _best((weighed(worth, field), i, field) for worth, i, field in fields)
@@ -254,11 +254,11 @@ def telling(
 
 @lru_cache(maxsize=_READ)
 def lines_and_fields(text: str) -> frozenset[str]:
-    """The lines or fields of a result that `telling` chooses from."""
+    """The lines or fields of a result that `telling` chooses from, without a comma at the end: the last has none."""
     text = _unwrapped(text)
-    if _is_json(text) and (fields := frozenset(field for _, _, field in _fields(text, lambda _: 0.0))):
+    if _is_json(text) and (fields := frozenset(field.rstrip(",") for _, _, field in _fields(text, lambda _: 0.0))):
         return fields
-    return frozenset(line for _, line in _lines(text))
+    return frozenset(line.rstrip(",") for _, line in _lines(text))
 
 
 def _unwrapped(text: str) -> str:

@@ -2,11 +2,13 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autocontext.history.runs import Runs
 from autocontext.messages import ToolResultBlock
 from autocontext.notes.answers import (
     Answer,
@@ -17,6 +19,8 @@ from autocontext.notes.answers import (
     quoted,
     telling,
 )
+from autocontext.notes.deeds import Deeds
+from autocontext.notes.work import WorkLedger
 from autocontext.testing import tool_exchange
 from autocontext.text.signs import ERROR, WORDS_OF_ERRORS
 from tests.notes.pages import page
@@ -194,6 +198,29 @@ def test_what_an_action_changed_is_told_before_what_stood_there(
     lines = [line for line in page(history, budget=600).splitlines() if re.match(rf"m\d+ {then_called}\b", line)]
     assert len(lines) == 2
     assert all(json.dumps(now)[1:-1] in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("paid", "new"),
+    [
+        ({"type": "payment", "amount": 1429.81}, {"type": "refund", "amount": 1429.81}),
+        ({"步骤": "下单", "金额": 88}, {"步骤": "退款", "金额": 88}),
+        ({"event": "opened", "by": "ada"}, {"event": "closed", "by": "ada"}),
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_of_a_list_that_an_action_has_made_longer_the_new_entry_is_told(
+    paid: dict[str, Any], new: dict[str, Any], indent: int | None
+) -> None:
+    def record(*entries: dict[str, Any]) -> str:
+        return json.dumps({"id": "#W11", "history": entries, "more": "as ever"}, ensure_ascii=False, indent=indent)
+
+    history = [
+        *tool_exchange("get_order", {"order_id": "#W11"}, record(paid)),
+        *tool_exchange("cancel_order", {"order_id": "#W11"}, record(paid, new)),
+    ]
+    deeds = Deeds(WorkLedger.of(history), Runs([(1, 4)]), 56)
+    assert next(iter(new.values())) in deeds.answer(deeds.calls[1], 45)
 
 
 def test_a_record_s_own_fields_are_told_before_those_of_records_in_it() -> None:
