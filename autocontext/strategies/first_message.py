@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 FIRST_MESSAGE_SHORTENED = "FIRST_MESSAGE_SHORTENED"
 _SHARE = 0.45
 """Largest message that was answered, as a share of the window without system messages."""
+_WORTHWHILE = 1.2
+"""How many times its room a message must take to be cut: what it loses may be an order, and little room is won."""
 _LEAST = 0.25
 """Of that, what is left where the open request is as large itself."""
 _WITH_NEW, _BESIDE_NEW = 0.9, 0.3
@@ -28,7 +30,7 @@ _MARK_TOKENS = 70
 
 
 class FirstMessage:
-    """Shows the user's messages in part that were answered and take more than 45 % of the window.
+    """Shows the user's messages in part that were answered and take clearly more than 45 % of the window.
 
     Those before the latest request may take what it leaves of that share, and what the newest results leave of the
     window: those are what the next step needs. It is nearly always the first message, which no fold takes. One that was
@@ -80,7 +82,7 @@ class FirstMessage:
             for i, m in enumerate(view.messages[:answered])
             if is_user_turn(m) and not is_pinned(m) and m.text
         }
-        too_large = {i: room for i, room in turns.items() if view.tokens(i, i + 1) > room}
+        too_large = {i: room for i, room in turns.items() if view.tokens(i, i + 1) > room * _WORTHWHILE}
         return {i: words for i, room in too_large.items() if (words := self._room_for_text(view, i, room))}
 
     def _room_for_text(self, view: View, at: int, room: int) -> int:

@@ -176,9 +176,9 @@ TASK = "".join(f"Rule {i}: leave file_{i}.txt as it is. " for i in range(60))
 
 
 @pytest.mark.parametrize(("length", "overhead", "system_tokens", "cut"), [
-    (1080, 0, 0, False), (1084, 0, 0, True), (808, 150, 0, False), (812, 150, 0, True), (812, 0, 150, True),
+    (1296, 0, 0, False), (1300, 0, 0, True), (968, 150, 0, False), (972, 150, 0, True), (972, 0, 150, True),
 ])  # fmt: skip
-def test_the_user_s_first_message_is_cut_when_it_takes_45_percent_of_the_room(
+def test_the_user_s_first_message_is_cut_when_it_takes_a_fifth_more_than_45_percent_of_the_room(
     length: int, overhead: int, system_tokens: int, cut: bool
 ) -> None:
     messages = [system("s" * 4 * system_tokens), user(TASK[:length]), assistant("a")]
