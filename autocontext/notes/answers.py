@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from autocontext.messages import ToolResultBlock
 from autocontext.notes.values import find, known_values
 from autocontext.text.caseless import Caseless
-from autocontext.text.excerpts import alone, defines
+from autocontext.text.excerpts import alone, begins_record, defines
 from autocontext.text.rendering import one_line
 from autocontext.text.signs import ERROR
 
@@ -46,6 +46,8 @@ _FIRST = 1.2
 """Worth of a first line that is a sentence: what a tool says of all that follows."""
 _DEFINED = 0.7
 """Worth of a line that begins a function or class, or names a record, in what is looked at."""
+_RECORDS = 2
+"""Records of a list from which on an answer is one of what was found, whatever the call is named."""
 _EARLY = 0.01
 """Worth of the first line beside the last, in what is looked at: the best hits of a search come first."""
 _AROUND = 0.2
@@ -234,12 +236,14 @@ def telling(
     around = not looks and len(_NUMBERED.findall(text, 0, _SEARCHED)) >= _FEW_LINES
     reasons = 2.5 if answer.status or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
     first = next((k for k, (_, line) in enumerate(lines) if line), -1)
+    # What was found is listed best first; the outcome of an action stands last.
+    listed = looks or sum(begins_record(line) for _, line in lines) >= _RECORDS
     rated: list[tuple[float, int, str]] = []
     for k, (i, line) in enumerate(lines):
         worth = _worth(line, used, call, parts, reasons=reasons)
         if worth > _OF_ECHO:
             late = k / len(lines)
-            worth += _DEFINED * defines(line) - _EARLY * late if looks else _LATE * late
+            worth += _DEFINED * defines(line) - _EARLY * late if listed else _LATE * late
             worth += _FIRST * (k == first and line.endswith(_ENDS_OF_SENTENCE))
         worth = weighed(worth, line)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):

@@ -104,20 +104,21 @@ _POLITE = Caseless(
 """Only polite words, unlike "Great, now delete it"."""
 _CUES = {
     "en": r"because|since|root cause|so that|therefore|thus|hence|turns? out|decided|decision|found|means that|instead"
-    r"|rather than|confirm(?:s|ed)|must|should|needs? to|cannot|can.?t|does(?: not|n.?t)|is(?: not|n.?t)|only|already"
-    r"|missing|expects?|wrong|correct|works?|fixed|plan|next step|conclusion"
+    r"|rather than|confirm(?:s|ed)|must|should|needs? to|cannot|can.?t|(?:do|does|did|is|are|was|were)(?: not|n.?t)"
+    r"|only|already|missing|expects?|wrong|correct|works?|fixed|plan|next step|conclusion"
     r"|the (?:issue|problem|bug|cause|reason|fix|error|solution)",
-    "de": r"weil|deshalb|daher|ursache|grund|problem|fehler|entschieden|stattdessen|muss|sollte|fehlt|plan",
-    "fr": r"parce que|donc|cause|raison|problème|décidé|au lieu|doit|faut|manque",
-    "es": r"porque|por eso|causa|razón|problema|decidido|en lugar|debe|falta",
-    "pt": r"porque|portanto|causa|razão|problema|decidi|em vez|deve|falta",
-    "it": r"perché|quindi|causa|ragione|problema|deciso|invece|deve|manca",
-    "ru": r"потому|поэтому|причин\w*|проблем\w*|решил\w*|вместо|нужно|должн\w*",
+    "de": r"weil|deshalb|daher|ursache|grund|problem|fehler|entschieden|stattdessen|muss|sollte|fehlt|plan|nicht"
+    r"|keine?\w?",
+    "fr": r"parce que|donc|cause|raison|problème|décidé|au lieu|doit|faut|manque|pas",
+    "es": r"porque|por eso|causa|razón|problema|decidido|en lugar|debe|falta|no",
+    "pt": r"porque|portanto|causa|razão|problema|decidi|em vez|deve|falta|não",
+    "it": r"perché|quindi|causa|ragione|problema|deciso|invece|deve|manca|non",
+    "ru": r"потому|поэтому|причин\w*|проблем\w*|решил\w*|вместо|нужно|должн\w*|не|нет",
 }
 """By language, words in sentences that give a reason, a finding, a decision or a plan. They only choose."""
 _CUE = Caseless(
     rf"\b(?:{'|'.join(_CUES.values())})\b"
-    r"|因为|所以|原因|问题|决定|下一步|发现|需要|因此|应该|必须|原因は|ため|なので|問題|べき|때문|그래서|문제",
+    r"|因为|所以|原因|问题|决定|下一步|发现|需要|因此|应该|必须|没有|没找到|未|原因は|ため|なので|問題|べき|ません|때문|그래서|문제|없",
 )
 _HYPOTHETICAL = Caseless(
     r"\b(?:let.?s (?:say|assume|imagine|suppose)|suppose|imagine|assum(?:e|ing)|hypothetical\w*|what if|angenommen"
@@ -125,8 +126,8 @@ _HYPOTHETICAL = Caseless(
 )
 _ANNOUNCEMENT = Caseless(
     r"""\W*(?:(?:now|first|next|then|okay|ok|alright|great|good|perfect|sure|so)\W+){0,2}
-      (?:let\ me|let.?s|i.?ll|i\ will|i.?m\ going\ to|i\ am\ going\ to|i\ (?:should|need\ to|can|want\ to)\ (?:now
-      |first|check|look|see|view|start)
+      (?:let\ me|let.?s|i.?ll|i\ will|i.?m\ going\ to|i\ am\ going\ to|i\ (?:should|need\ to|want\ to)\ see
+      |i\ (?:should|need\ to|can|want\ to)\ (?:now|first|check|look|view|start)
       |we.?ll|we\ will|time\ to|让我|我来|我先|接下来我|现在我)""",
     re.VERBOSE,
 )

@@ -124,6 +124,11 @@ def defines(line: str) -> bool:
     return any(pattern.match(own) for pattern in (_DEFINES, _LIST_ITEM, _NAMES))
 
 
+def begins_record(line: str) -> bool:
+    """Whether a line begins a record in a list of YAML."""
+    return _LIST_ITEM.match(line.lstrip()) is not None
+
+
 def pieces(text: str) -> list[Piece]:
     """The lines of a text; of long ones the records, fields or sentences."""
     found: list[Piece] = []
@@ -137,10 +142,10 @@ def pieces(text: str) -> list[Piece]:
             starts = [(0, None), *ends]
             stops = [*(end for end, _ in ends), len(line)]
             for (a, opened), b in zip(starts, stops, strict=True):
-                found.append(Piece(start + a, start + b, opened=None if opened is None else start + opened))
+                at = None if opened is None else start + opened
+                found += [Piece(start + c, start + d, opened=at) for c, d in _parts(line, a, b)]
         else:
-            cuts = [start, *(start + end for end in _sentence_ends(line)), stop]
-            found += [Piece(a, b) for a, b in pairwise(cuts)]
+            found += [Piece(start + a, start + b) for a, b in _parts(line, 0, len(line))]
         start = stop + 1
     return [piece for p in found if (piece := _trimmed(text, p)) is not None]
 
@@ -328,20 +333,25 @@ def _joined(commas: list[tuple[int, int, int | None]], *, own: int) -> list[tupl
     return ends
 
 
-def _sentence_ends(line: str) -> list[int]:
-    """Where a line may be cut: behind lines of a printed string, or sentences, or words. No short rest is cut off."""
-    ends: list[int] = []
-    start = 0
+def _parts(line: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """A stretch of a line, cut where it is long: behind lines of a printed string, sentences, or words.
+
+    A part that is still long is cut in the next way. No short rest is cut off.
+    """
+    cuts = [start, stop]
     for pattern in (_ESCAPED_BREAK, _SENTENCE, _WORD):
         least = 1 if pattern is _ESCAPED_BREAK else _PIECE
-        for gap in pattern.finditer(line):
-            if gap.end() - start >= least and len(line) - gap.end() >= _LEAST_REST:
-                ends.append(gap.end())
-                start = gap.end()
-        if ends:
-            break
-        start = 0
-    return ends
+        long = [(a, b) for a, b in pairwise(cuts) if b - a > _LONG_LINE]
+        cuts = sorted({*cuts, *(end for a, b in long for end in _ends(pattern, line, a, b, least))})
+    return pairwise(cuts)
+
+
+def _ends(pattern: re.Pattern[str], line: str, start: int, stop: int, least: int) -> Iterator[int]:
+    """Where a pattern ends in a part of a line, with at least so many characters before it."""
+    for gap in pattern.finditer(line, start, stop):
+        if gap.end() - start >= least and stop - gap.end() >= _LEAST_REST:
+            yield gap.end()
+            start = gap.end()
 
 
 def alone(lines: Sequence[str]) -> set[int]:

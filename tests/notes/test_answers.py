@@ -223,6 +223,16 @@ def test_of_a_list_that_an_action_has_made_longer_the_new_entry_is_told(
     assert next(iter(new.values())) in deeds.answer(deeds.calls[1], 45)
 
 
+@pytest.mark.parametrize("tool", ["route", "match", "路由"])
+def test_of_a_list_of_records_the_first_names_are_told_whatever_the_tool_is_named(tool: str) -> None:
+    servers = "".join(
+        f"- server_name: {name}\n  tool_name: {name}_file\n  description: What it does ({n}).\n    And more of it.\n"
+        for n, name in enumerate(("write", "stage", "edit"))
+    )
+    steps = [*tool_exchange(tool, {"asked": "save a page"}, f"success: true\nmatched_tools:\n{servers}")]
+    assert "server_name: write" in page(steps, 500).partition(" -> ")[2]
+
+
 def test_a_record_s_own_fields_are_told_before_those_of_records_in_it() -> None:
     assert '"status": "pending"' in told(order("#W7", "pending"), call="get_order #W7", characters=60)
 

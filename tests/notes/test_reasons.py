@@ -29,6 +29,26 @@ def test_what_names_nothing_and_gives_no_reason_comes_last_and_is_not_lost(fille
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "I can see the staff page, but I don't see Mr. Lu listed here.",
+        "I can see that the file still uses chalk.",
+        "Auf der Seite steht Herr Lu nicht.",
+        "La page ne mentionne pas monsieur Lu.",
+        "页面上没有鲁先生的名字，名单里找不到。",
+    ],
+)
+def test_what_was_seen_or_not_found_is_no_announcement(said: str) -> None:
+    messages = [
+        user("Where is he?"),
+        assistant(said),
+        *tool_exchange("fetch", {"page": 7}, "A list."),
+        assistant("So."),
+    ]
+    assert f"m2: {said}" in page(messages, 900)
+
+
+@pytest.mark.parametrize(
     "sentences",
     [
         ["The pool leaks because it never closes.", "Also, A-118 must be opened first, since B needs it."],

@@ -3,6 +3,7 @@
 import json
 import re
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -321,6 +322,29 @@ def test_long_excerpts_have_few_gaps(line: str) -> None:
     text, tells = "\n".join(lines), {line.format(n).strip() for n in range(100, 900, 8)}
     short, _ = excerpt(text, len(text) * 6 // 10, lambda piece: 4.0 if piece in tells else 0.01)
     assert short.count("…") <= 3
+
+
+@pytest.mark.parametrize(
+    "sentence", ["The page of part {0} may not be read by machines. ", "第{0}页不允许机器读取。", "Wort{0} " * 5]
+)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_long_part_of_a_printed_string_is_cut_too(sentence: str, depth: int) -> None:
+    text: Any = "\n".join("".join(sentence.format(k) for k in range(n, n + 40)) for n in range(1, 200, 40))
+    for _ in range(depth):  # answers of tools that are printed, and printed again
+        text = json.dumps({"type": "text", "text": text}, ensure_ascii=False, indent=2)
+    short, missing = excerpt(f"[{text!r}]", 900, worth)
+    assert 500 < len(short) <= 900
+    assert missing > 0
+
+
+@pytest.mark.parametrize("key", ["text", "内容", "Inhalt"])
+def test_a_long_value_of_a_record_is_cut_under_the_name_of_its_record(key: str) -> None:
+    said = "Sentence {0} of {1} says something. "
+    pages = [{"title": f"Page {p}", key: "".join(said.format(n, p) for n in range(60))} for p in "ABC"]
+    short, _ = excerpt(json.dumps(pages, ensure_ascii=False), 1_500, worth)
+    assert len(short) > 1_000
+    for found in re.finditer("of ([ABC]) says", short):
+        assert re.findall('"title": "Page ([ABC])"', short[: found.start()])[-1] == found[1]
 
 
 @pytest.mark.parametrize("sign", ["\t", "  ", ":", "→"])
