@@ -36,6 +36,7 @@ _BEGINNING = 16
 _REMARKS = 6
 """Most sentences of one message of the agent."""
 _LEAST_REMARK = 20
+"""Bytes of a sentence that says something: a character of Chinese says more than a letter."""
 _LONGEST_LIST = 2_000
 """Characters before a list's item in which its heading is looked for."""
 _NEAR = 4
@@ -321,7 +322,7 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
         sentence = text[start:stop]
         if sentence.startswith("```"):
             in_code = not in_code
-        elif not in_code and stop - start >= _LEAST_REMARK and _is_remark(sentence):
+        elif not in_code and len(sentence.encode(errors="replace")) >= _LEAST_REMARK and _is_remark(sentence):
             worth = 1 + bool(_CUE.search(sentence)) + bool(values_in(sentence))
             begin = before if before >= 0 and _CONSEQUENCE.match(sentence) else start
             found.append(Sentence(begin, stop, worth))
