@@ -6,11 +6,11 @@ What the patterns do not know is left out, never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 _SEARCHED = 4_000
-"""Characters of a command."""
+"""Characters of a command, and of the answer to a start."""
 _LONGEST = 160
 """Characters of a command that says where the agent is."""
 _PARTS = re.compile(r"&&|\|\||[;\n]")
@@ -40,6 +40,19 @@ _STARTS = re.compile(
 """A command that goes on after its answer."""
 _BACKGROUND = re.compile(r"background|detach", re.IGNORECASE)
 """In an argument that says so of a call."""
+_ANSWERED = 1_000
+"""Characters of an answer that may say that what it names goes on."""
+_GOES_ON = re.compile(
+    r"\b(?:status|state)\b[\"']?\s{0,3}[:=>]\s{0,3}[\"']?(?:running|queued|start(?:ed|ing)|launched|in[_ -]progress)\b",
+    re.IGNORECASE,
+)
+_HANDLE = re.compile(
+    r"(?:(?:\b|_)(?:pid|shell|session|task|agent|job|process)|(?:\b|_|shell|session|task|agent|job|process|run)id)\b"
+    r"[^\w\n]{1,4}(?:(?:id|is|as)\b\W{1,4})?([\w-]*\d[\w-]*)"
+    r"|^\[\d+\] (\d+)|(https?://[^\s\"'<>]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What an answer calls that which it has started."""
 
 
 def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tuple[str, str], ...]:
@@ -59,3 +72,15 @@ def starts(arguments: Mapping[str, Any], command: str) -> bool:
     """Whether what a call starts goes on after its answer."""
     flag = any(v in (True, "true") and _BACKGROUND.search(k) for k, v in arguments.items())
     return flag or _STARTS.search(command[:_SEARCHED]) is not None
+
+
+def goes_on(label: str, answer: str) -> bool:
+    """Whether an answer hands out a handle, which its call did not name, and its status says that the work goes on."""
+    head = answer[:_ANSWERED]
+    return _GOES_ON.search(head) is not None and any(handle not in label for handle, _ in handles(head))
+
+
+def handles(answer: str) -> Iterator[tuple[str, str]]:
+    """What an answer calls that which was started: the handle, and the words with it ("agentId: a7f31c9")."""
+    for match in _HANDLE.finditer(answer[:_SEARCHED]):
+        yield next(filter(None, match.groups())), match[0]

@@ -76,6 +76,7 @@ SERVER = shell("npm run dev", "Command running in background with ID: bash_3", r
 AGENT = ("Task", {"prompt": "Find all callers", "run_in_background": True}, "Async agent launched. agentId: a7f3c91")
 WORKER = shell("python worker.py > worker.log 2>&1 &", "[1] 4821")
 IMPORT = ("start_import", {"file": "kunden.csv", "background": "true"}, '{"job": "imp-77", "status": "queued"}')
+REINDEX = ("start_job", {"name": "reindex"}, '{"job_id": "job-882", "status": "running"}')
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,7 @@ IMPORT = ("start_import", {"file": "kunden.csv", "background": "true"}, '{"job":
         (WORKER, shell("kill -9 4821")),
         (WORKER, shell("ps -p 4821", "kill: (4821) - No such process")),
         (IMPORT, ("get_job", {"id": "imp-77"}, '{"job": "imp-77", "status": "succeeded", "rows": 8112}')),
+        (REINDEX, ("get_job", {"job_id": "job-882"}, '{"job_id": "job-882", "status": "completed"}')),
         (shell("nohup redis-server &", "[2] 4900"), shell("jobs", "[2]+  Terminated  4900  nohup redis-server")),
     ],
 )
@@ -103,6 +105,9 @@ def test_what_was_started_stands_until_its_end_is_seen(start: Any, end: Any) -> 
         shell("pytest 2>&1 | tail", "3 passed"),
         shell("sleep 1", "", run_in_background=False),
         ("search", {"query": "how to run nohup python &"}, "12 hits"),
+        ("get_job", {"name": "reindex"}, '{"job_id": "job-882", "status": "running"}'),  # it only looks
+        ("update_ticket", {"ticket_id": "T-12"}, '{"ticket_id": "T-12", "status": "in progress"}'),
+        ("create_order", {"sku": "lamp-7"}, '{"order_id": "W-12", "status": "pending"}'),
     ],
 )
 def test_what_ends_with_its_answer_is_not_running(call: Any) -> None:
@@ -113,7 +118,26 @@ def test_a_start_that_failed_runs_not() -> None:
     assert started(shell("docker run -d nginx", "docker: no such image\nexit code: 125")) == []
 
 
-@given(st.lists(st.sampled_from([SERVER, AGENT, WORKER, IMPORT, shell("cd /srv"), shell("ls", "a.py")]), max_size=30))
+LAUNCHED = (
+    "Async agent launched successfully.\n"
+    "agentId: a7f31c9 (internal ID - do not mention to user. Use it to resume this agent when it has finished.)\n"
+    "The agent is working in the background. You will be notified automatically when it completes."
+)
+JOB = '{"message": "The reindexing of all products was accepted", "job": {"job_id": "job-882", "status": "running"}}'
+
+
+@pytest.mark.parametrize(("answer", "handle"), [(LAUNCHED, "agentId: a7f31c9"), (JOB, '"job_id": "job-882"')])
+@pytest.mark.parametrize("room", [60, 120, 500])
+def test_what_was_started_stands_with_its_handle(answer: str, handle: str, room: int) -> None:
+    facts = ledger(("Task", {"prompt": "Audit the locks", "run_in_background": True}, answer))
+    assert handle in render(facts, PageRequest(room, COUNT))
+
+
+@given(
+    st.lists(
+        st.sampled_from([SERVER, AGENT, WORKER, IMPORT, REINDEX, shell("cd /srv"), shell("ls", "a.py")]), max_size=30
+    )
+)
 def test_each_line_is_that_of_a_call_and_has_room(calls: list[Any]) -> None:
     facts = ledger(*calls)
     text = render(facts, PageRequest(200, COUNT))
