@@ -34,10 +34,21 @@ _BROWSES = re.compile(r"navigate|goto|go_to|open_url", re.IGNORECASE)
 """In the names of tools that go to a page."""
 _STARTS = re.compile(
     r"(?<![&>|])&\s*(?:$|\n)|(?:^|[;&]\s*)(?:nohup|setsid)\s|\btmux +new(?:-session)?\b[^\n]* -d"
-    r"|\bscreen +-dm|\bdocker +(?:run|compose +up)\b[^\n]* (?:-d|--detach)\b",
+    r"|\bscreen +-dm"
+    r"|\b(?:docker|podman)(?: +run|[ -]+compose\b[^\n]* up)\b[^\n]* (?:-\w*d|--detach)\b",
     re.MULTILINE,
 )
 """A command that goes on after its answer."""
+_STOPS = re.compile(
+    r"\b(?:(?:docker|podman) +(?:container +)?(?:stop|kill|rm)|pkill|killall|tmux +kill-session)(?: +-\S+)* +"
+    r"(?:\"([^\"\n]+)\"|'([^'\n]+)'|([^\s;&|\"']+))"
+)
+"""A command that ends what it names: a container, a program, a session of a terminal."""
+_COMPOSED = re.compile(r"\b(docker[ -]compose\b.*?) (?:(up)|down|stop)\b(?! +[a-z])")
+_STOPPING = ("kill", "stop", " rm ")
+"""One of these is in such a command."""
+_LEAST_NAME, _LEAST_ID = 3, 6
+"""Characters of a name of what a command has started, and of the beginning of its id."""
 _BACKGROUND = re.compile(r"background|detach", re.IGNORECASE)
 """In an argument that says so of a call."""
 _ANSWERED = 1_000
@@ -78,6 +89,19 @@ def goes_on(label: str, answer: str) -> bool:
     """Whether an answer hands out a handle, which its call did not name, and its status says that the work goes on."""
     head = answer[:_ANSWERED]
     return _GOES_ON.search(head) is not None and any(handle not in label for handle, _ in handles(head))
+
+
+def stops(command: str, start: str, answer: str) -> bool:
+    """Whether a command ends what another one has started, by the name or the id that it has there."""
+    for match in _STOPS.finditer(command) if any(word in command for word in _STOPPING) else ():
+        name = next(filter(None, match.groups()))
+        if len(name) >= _LEAST_NAME and (
+            re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", start)
+            or (len(name) >= _LEAST_ID and answer.startswith(name))
+        ):
+            return True
+    up, down = _COMPOSED.search(start), _COMPOSED.search(command) if "compose" in command else None
+    return bool(up and down and up[2] and not down[2] and up[1] == down[1])
 
 
 def handles(answer: str) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
 from autocontext.notes.calls import Call
-from autocontext.notes.commands import handles
+from autocontext.notes.commands import handles, stops
 from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
@@ -83,9 +83,11 @@ def instructions_read(ledger: WorkLedger, only: Container[int]) -> list[tuple[Ca
 
 
 def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
-    """Whether one of these calls names it and ends it, or an answer or a newer message says that it has ended."""
-    newest = ledger.messages[max(start.result, len(ledger) - _MOST_MESSAGES) :]
-    for handle, _ in handles(ledger.result_of(start)):
+    """Whether one of these calls ends it, or an answer or a newer message says that it has ended."""
+    newest, answer = ledger.messages[max(start.result, len(ledger) - _MOST_MESSAGES) :], ledger.result_of(start)
+    if any(stops(c.label, start.label, answer) for c in calls if c.number > start.number):
+        return True
+    for handle, _ in handles(answer):
         about = [c for c in calls if c.number > start.number and handle in c.label]
         if any(_ENDS.search(f"{c.name} {c.label}") or _ENDED.search(ledger.result_of(c)) for c in about):
             return True

@@ -89,6 +89,13 @@ REINDEX = ("start_job", {"name": "reindex"}, '{"job_id": "job-882", "status": "r
         (WORKER, shell("ps -p 4821", "kill: (4821) - No such process")),
         (IMPORT, ("get_job", {"id": "imp-77"}, '{"job": "imp-77", "status": "succeeded", "rows": 8112}')),
         (REINDEX, ("get_job", {"job_id": "job-882"}, '{"job_id": "job-882", "status": "completed"}')),
+        (shell("docker run -d --name web nginx", "3f9a1c77d2b1e0"), shell("docker rm -f web")),
+        (shell("docker run -d nginx", "3f9a1c77d2b1e0"), shell("cd /srv && docker stop 3f9a1c77")),
+        (shell("docker compose -f dev.yml up -d"), shell("docker compose -f dev.yml down -v")),
+        (shell("docker-compose up --detach"), shell("docker-compose stop")),
+        (shell("tmux new-session -d -s dump 'pg_dump shop'"), shell("tmux kill-session -t dump")),
+        (shell("nohup python worker.py > w.log &"), shell("pkill -9 -f worker.py")),
+        (shell("npm run dev &"), shell('pkill -f "npm run dev"')),
         (shell("nohup redis-server &", "[2] 4900"), shell("jobs", "[2]+  Terminated  4900  nohup redis-server")),
     ],
 )
@@ -96,6 +103,22 @@ def test_what_was_started_stands_until_its_end_is_seen(start: Any, end: Any) -> 
     other = shell("tail worker.log", "3 items in queue")
     assert len(started(other, start, other)) == 1
     assert started(other, start, other, end) == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "docker rm -f webshop",
+        "docker stop db",
+        "rm w.log",
+        "pkill -f work",
+        "docker compose -f test.yml down",
+        "ls web",
+    ],
+)
+def test_the_end_of_something_else_is_not_its_end(other: str) -> None:
+    begun = ("docker run -d --name web nginx", "nohup python worker.py > w.log &", "docker compose -f dev.yml up -d")
+    assert started(*map(shell, begun), shell(other)) == [*begun]
 
 
 @pytest.mark.parametrize(
