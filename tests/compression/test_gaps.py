@@ -126,6 +126,30 @@ def test_a_note_says_how_long_the_pauses_were_and_until_when_it_reaches() -> Non
         assert last is None or not shows or f"until {moment(messages[last - 1].timestamp)}" in note
 
 
+@pytest.mark.parametrize("shows", [True, False])
+def test_a_note_names_pauses_that_no_message_of_the_user_ended(shows: bool) -> None:
+    """A tool that took days, or a program that was killed and started again days later."""
+    messages = [user("Watch the queue until it is empty."), *tool_exchange("wait", {"job": "J-7"}, "It is done. " * 9)]
+    for n in range(90):
+        messages += tool_exchange("look", {"n": n}, "Roses and maps\n" * 60)
+    memory = new(show_gaps=shows)
+    times = [timedelta(minutes=n) + timedelta(days=3 * (n > 1) + 2 * (n > 13)) for n in range(len(messages))]
+    memory.add_messages(at(START + time, m) for time, m in zip(times, messages, strict=True))
+    head = next(m.text.splitlines()[1] for m in memory.get_messages() if "earlier messages" in m.text)
+    told = "; m3 3 days later, 2026-11-26 09:14 UTC; m15 2 days later, 2026-11-28 09:26 UTC; until 2026-11-28 "
+    assert (told in head) is shows
+
+
+def test_a_pause_that_the_user_s_sentence_names_is_said_once() -> None:
+    memory = new()
+    memory.add_messages(at(START + timedelta(days=n // 40), m) for n, m in enumerate(long_work()))
+    note = next(m.text for m in memory.get_messages() if "earlier messages" in m.text)
+    pauses = [words for words in note.replace("(", "\n").splitlines() if "1 day later" in words]
+    moments = [words.partition("later, ")[2][:20] for text in pauses for words in text.split("; ") if "later" in words]
+    assert moments
+    assert len(set(moments)) == len(moments)
+
+
 def test_a_note_about_less_than_an_hour_has_no_clock() -> None:
     memory = new()
     memory.add_messages(at(START + timedelta(seconds=n), m) for n, m in enumerate(long_work()))
