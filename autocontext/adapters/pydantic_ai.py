@@ -157,12 +157,21 @@ def _request(view: list[Msg], messages: list[ModelMessage], held: list[list[Msg]
 
 
 def _besides(parameters: Any) -> list[Any]:
-    """What is sent besides the messages: instructions and the schemas of tools."""
+    """What is sent besides the messages: instructions and the schemas of tools, in the form of OpenAI's APIs."""
     texts = [part.content for part in parameters.instruction_parts or ()]
     tools = [*parameters.function_tools, *parameters.output_tools]
     return [
         *texts,
-        *({"name": t.name, "description": t.description, "parameters": t.parameters_json_schema} for t in tools),
+        *(
+            {
+                "type": "function",
+                "name": t.name,
+                "description": t.description,
+                "parameters": t.parameters_json_schema,
+                "strict": t.strict is not False,
+            }
+            for t in tools
+        ),
     ]
 
 
