@@ -70,6 +70,34 @@ def test_a_line_stands_before_the_message_that_ends_a_long_pause() -> None:
     invariants.check(memory)
 
 
+@pytest.mark.parametrize(("late", "where"), [("result", "2026-11-26 09:12"), ("reply", "2026-11-26 09:13")])
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_pause_within_a_request_stands_before_the_model_s_next_message(
+    late: str, where: str, *, interrupted: bool
+) -> None:
+    """A tool that took days, or a program that was killed, also inside a tool, and started again days later."""
+    memory, days = new(), timedelta(days=3)
+    call, result = tool_exchange("wait", {"job": "J-7"}, "done")
+    later = tool_exchange("look", {}, "roses")
+    memory.add_messages([at(START, user("Go on.")), at(START, call)])
+    if not interrupted:
+        memory.add_message(at(START + (days if late == "result" else timedelta()), result))
+    sent = memory.get_messages()
+    after = START + days + timedelta(minutes=late == "reply" or interrupted)
+    memory.add_messages(at(after, m) for m in later)
+    view = memory.get_messages()
+    assert view[: len(sent)] == sent
+    assert [is_recall(m) for m in view[len(sent) :]] == [True, False, False]
+    assert f"3 days later, {moment(after.isoformat()) if interrupted else where + ' UTC'}. Look" in view[len(sent)].text
+    assert memory.get_messages() == view
+    assert_valid_chat(memory.to_openai())
+    memory.add_messages(at(after, m) for m in tool_exchange("look", {}, "maps"))
+    assert memory.get_messages()[: len(view)] == view
+    assert memory.open_request == view[0]
+    assert memory.undo(view[len(sent)].origin.uuid)  # type: ignore[union-attr]
+    invariants.check(memory)
+
+
 @pytest.mark.parametrize("fields", [{"show_gaps": False}, {"max_token": 600}])
 def test_none_stands_there_without_the_option_and_where_it_has_no_room(fields: dict[str, object]) -> None:
     assert not any(map(is_recall, paused(new(**fields), timedelta(days=3))))
@@ -169,4 +197,26 @@ def test_any_pauses_leave_what_was_sent_and_give_a_valid_context(turns: list[tup
         assert is_recall(now[-2] if len(now) > 1 else now[-1]) is (hours > 1 and len(sent) > 0)
         memory.add_messages(at(time, m) for m in work)
         sent = memory.get_messages()
+    invariants.check(memory)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(["ask", "step", "killed", "answer"]))))
+def test_pauses_within_requests_leave_what_was_sent_and_give_a_valid_context(
+    turns: list[tuple[int, int, str]],
+) -> None:
+    memory, time = new(), START
+    memory.add_message(at(time, user("Watch the queue.")))
+    sent = memory.get_messages()
+    for hours, more, kind in turns:
+        time += timedelta(hours=hours)
+        call, result = tool_exchange("look", {}, "roses")
+        memory.add_message(at(time, {"ask": user("Go on."), "answer": assistant("Seen.")}.get(kind, call)))
+        time += timedelta(hours=more)
+        if kind == "step":
+            memory.add_message(at(time, result))
+        now = memory.get_messages()
+        if len(memory.get_original_memory_msgs()) < 20:  # nothing of this is long enough for a pass
+            assert now[: len(sent)] == sent
+        assert_valid_chat(memory.to_openai())
+        sent = now
     invariants.check(memory)
