@@ -97,12 +97,9 @@ def _pause(log: Log, id_: str) -> str:
     place = log.place.get(id_, 0)
     while place:
         before, own = log.originals[place - 1 : place + 1]
-        if is_user_turn(own) and own.id != id_:
-            return ""  # a line before it says so
-        if words := gap(before.timestamp, own.timestamp):
+        words = gap(before.timestamp, own.timestamp)
+        if words or before.role != "tool" or is_user_turn(own):
             return words
-        if is_user_turn(own) or (before.role != "tool" and own.role != "tool"):
-            return ""
         place -= 1
     return ""
 

@@ -93,6 +93,7 @@ def test_a_pause_within_a_request_stands_before_the_model_s_next_message(
     assert_valid_chat(memory.to_openai())
     memory.add_messages(at(after, m) for m in tool_exchange("look", {}, "maps"))
     assert memory.get_messages()[: len(view)] == view
+    assert sum(map(is_recall, memory.messages)) == 1
     assert memory.open_request == view[0]
     assert memory.undo(view[len(sent)].origin.uuid)  # type: ignore[union-attr]
     invariants.check(memory)
@@ -219,4 +220,5 @@ def test_pauses_within_requests_leave_what_was_sent_and_give_a_valid_context(
             assert now[: len(sent)] == sent
         assert_valid_chat(memory.to_openai())
         sent = now
+    assert sum(map(is_recall, sent)) <= sum((hours > 1) + (more > 1) for hours, more, _ in turns)
     invariants.check(memory)
