@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from autocontext.text.rendering import one_line
+
 _SEARCHED = 4_000
 """Characters of a command, and of the answer to a start."""
 _LONGEST = 160
@@ -35,7 +37,7 @@ _BROWSES = re.compile(r"navigate|goto|go_to|open_url", re.IGNORECASE)
 _STARTS = re.compile(
     r"(?<![&>|])&\s*(?:$|\n)|(?:^|[;&]\s*)(?:nohup|setsid)\s|\btmux +new(?:-session)?\b[^\n]* -d"
     r"|\bscreen +-dm"
-    r"|\b(?:docker|podman)(?: +run|[ -]+compose\b[^\n]* up)\b[^\n]* (?:-\w*d|--detach)\b",
+    r"|\b(?:docker|podman)(?: +run|[ -]compose\b[^\n]{0,200} up)\b[^\n]{0,400} (?:-\w{0,9}d|--detach)\b",
     re.MULTILINE,
 )
 """A command that goes on after its answer."""
@@ -107,4 +109,4 @@ def stops(command: str, start: str, answer: str) -> bool:
 def handles(answer: str) -> Iterator[tuple[str, str]]:
     """What an answer calls that which was started: the handle, and the words with it ("agentId: a7f31c9")."""
     for match in _HANDLE.finditer(answer[:_SEARCHED]):
-        yield next(filter(None, match.groups())), match[0]
+        yield next(filter(None, match.groups())), one_line(match[0])

@@ -156,6 +156,14 @@ def test_what_was_started_stands_with_its_handle(answer: str, handle: str, room:
     assert handle in render(facts, PageRequest(room, COUNT))
 
 
+def test_the_words_with_a_handle_are_one_line() -> None:
+    long = "It reads the whole ledger, and says what is wrong with it, in every line of every year since the start.\n"
+    answer = f"{long * 3}Its task id:\nm99 {long * 2}"
+    text = render(ledger(("Task", {"run_in_background": True}, answer)), PageRequest(300, COUNT))
+    assert "task id: m99" in text
+    assert not any(line.startswith("m99") for line in text.splitlines())
+
+
 @given(
     st.lists(
         st.sampled_from([SERVER, AGENT, WORKER, IMPORT, REINDEX, shell("cd /srv"), shell("ls", "a.py")]), max_size=30
