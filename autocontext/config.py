@@ -155,7 +155,8 @@ class AutoContextConfig(Value):
     most five lines with it come right before that message, in a note of at most three percent of `max_token`."""
     show_gaps: bool = False
     """Before a message of the user that comes more than an hour after the message before it, one line says how much
-    later, and when, and so do notes; they also say until when they reach. By the messages' own times, in UTC."""
+    later, and when; within one request it stands after the results. So do notes, which also say until when they reach.
+    By the messages' own times, in UTC."""
     note_role: Literal["user", "assistant"] = "user"
     """Role of the notes; those of strategy 4 are the assistant's."""
     note_ratio: float = Field(default=0.125, gt=0, le=0.5)

@@ -19,15 +19,18 @@ _KEYS = re.compile(
     | (?<![A-Za-z0-9_])(?:
         # Models: OpenAI, Anthropic, OpenRouter, DashScope; Groq; Perplexity; xAI; Replicate; Hugging Face.
         sk-[\w-]{16,} | gsk_\w{40,} | pplx-\w{40,} | xai-\w{40,} | r8_\w{30,} | (?:hf|api_org)_[A-Za-z0-9]{30,}
+        # Agents: Tavily, Firecrawl, LangSmith.
+        | tvly-[\w-]{24,} | fc-[0-9a-f]{32}\b | lsv2_(?:pt|sk)_\w{30,}
         # Code: GitHub, GitLab, npm, PyPI, RubyGems, Docker, Atlassian, Postman.
         | gh[pousr]_[A-Za-z0-9]{30,} | github_pat_\w{30,} | gl(?:pat|dt|rt|ptt|cbt|ft|soat|agent|oas)-[\w.-]{16,}
         | npm_[A-Za-z0-9]{30,} | pypi-[\w-]{30,} | rubygems_[0-9a-f]{40,} | dckr_(?:pat|oat)_[\w-]{20,}
         | ATATT[\w=-]{30,} | PMAK-[0-9a-f]{24}-[0-9a-f]{30,}
-        # Clouds: AWS, Google, DigitalOcean, Databricks, Heroku, Vault, Terraform, Pulumi, Doppler, Supabase ...
+        # Clouds: AWS, Google, DigitalOcean, Databricks, Heroku, Vault, Terraform, Pulumi, Doppler, Supabase, Netlify
         | (?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b | AIza[\w-]{30,} | ya29\.[\w-]{20,} | GOCSPX-[\w-]{20,}
         | do[opr]_v1_[0-9a-f]{40,} | dapi[0-9a-f]{32}(?:-\d)?\b | HRKU-[\w-]{30,} | hv[sbr]\.[\w-]{20,}
         | \w{14}\.atlasv1\.[\w-]{40,} | pul-[0-9a-f]{40} | dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{30,}
         | pscale_(?:tkn|pw|oauth)_[\w.-]{30,} | sbp_[0-9a-f]{40} | sb_secret_[\w-]{20,}
+        | nfp_[A-Za-z0-9]{30,}
         # Messages and mail: Slack, Telegram, Discord, SendGrid, Twilio, Mailgun, Mailchimp.
         | xox[abeprs][.-][\w.-]{10,} | xapp-\d-[\w-]{20,} | hooks\.slack\.com/services/[\w/]{20,}
         | \d{8,10}:AA[\w-]{33}(?![\w-]) | [MNO][\w-]{23,26}\.[\w-]{6}\.[\w-]{27,} | SG\.[\w-]{16,}\.[\w-]{30,}

@@ -21,7 +21,7 @@ from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, is_compressed
-from autocontext.tools import INSTRUCTIONS
+from autocontext.tools import INSTRUCTIONS, offers_reload
 
 try:
     from pydantic_ai import RunContext, Tool
@@ -80,9 +80,11 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         own = {id(m) for m in ctx.messages}
         passing = [m for m in request_context.messages if id(m) not in own]
         overhead = [msg.text for message in passing for msg in read_one(message)]
-        memory.set_overhead(*overhead, *_besides(request_context.model_request_parameters))
+        parameters = _fitting(request_context.model_request_parameters)
+        memory.set_overhead(*overhead, *_besides(parameters))
         view = await memory.aget_messages()
-        return replace(request_context, messages=[*_request(memory.as_sent(view), ctx.messages, held), *passing])
+        messages = [*_request(memory.as_sent(view), ctx.messages, held), *passing]
+        return replace(request_context, messages=messages, model_request_parameters=parameters)
 
     async def before_tool_execute(
         self,
@@ -156,14 +158,31 @@ def _request(view: list[Msg], messages: list[ModelMessage], held: list[list[Msg]
     return request
 
 
+def _fitting(parameters: Any) -> Any:
+    """The parameters of a request; without our instructions if the tool that they name was taken out."""
+    if offers_reload(_schemas(parameters)):
+        return parameters
+    parts = [part for part in parameters.instruction_parts or () if part.content != INSTRUCTIONS]
+    return replace(parameters, instruction_parts=parts or None)
+
+
+def _schemas(parameters: Any) -> list[dict[str, Any]]:
+    """The schemas of the tools in a request, in the form of OpenAI's APIs."""
+    return [
+        {
+            "type": "function",
+            "name": t.name,
+            "description": t.description,
+            "parameters": t.parameters_json_schema,
+            "strict": t.strict is not False,
+        }
+        for t in (*parameters.function_tools, *parameters.output_tools)
+    ]
+
+
 def _besides(parameters: Any) -> list[Any]:
     """What is sent besides the messages: instructions and the schemas of tools."""
-    texts = [part.content for part in parameters.instruction_parts or ()]
-    tools = [*parameters.function_tools, *parameters.output_tools]
-    return [
-        *texts,
-        *({"name": t.name, "description": t.description, "parameters": t.parameters_json_schema} for t in tools),
-    ]
+    return [*(part.content for part in parameters.instruction_parts or ()), *_schemas(parameters)]
 
 
 def _tool(tool: Described, capability: AutoContextCapability) -> Tool[Any]:

@@ -1,4 +1,4 @@
-"""Looks up what a new message of the user names, once for each, before it is sent."""
+"""Looks up what a new message of the user names, and long pauses before new messages, once for each."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Recaller:
 
     def __init__(self) -> None:
         self._looked: frozenset[str] = frozenset()
-        """The messages of the user at the end of the view that were looked up."""
+        """The messages at the end of the view that were looked up."""
 
     def forget(self) -> None:
         """Begin anew: ids and numbers may mean other messages now."""
         self._looked = frozenset()
 
     def due(self, log: Log, config: AutoContextConfig) -> bool:
-        """Whether a message of the user is new; never while everything is in view."""
+        """Whether a message of the user is new, or one of the model after a long pause."""
         if not config.show_gaps and not (config.recall and log.replaced):
             return False
-        return any(id_ not in self._looked for id_ in _new_turns(log))
+        return any(id_ not in self._looked for id_ in _new(log, config))
 
     def entry(self, log: Log, token_sum: TokenSum, config: AutoContextConfig) -> Edited | None:
         """The entry that puts recalled lines into the view; None if nothing old is named."""
-        turns = frozenset(_new_turns(log))
+        turns = frozenset(_new(log, config))
         new, self._looked = turns - self._looked, turns
         new = frozenset(id_ for id_ in new if not _was_recalled(log, id_))
         names = config.recall and bool(log.replaced)
@@ -76,19 +76,32 @@ class Recaller:
         return Edited(edits=done.edits, events=tuple(events))
 
 
-def _new_turns(log: Log) -> Iterator[str]:
-    """The messages of the user after the last one of the model, the newest first."""
+def _new(log: Log, config: AutoContextConfig) -> Iterator[str]:
+    """The messages of the user after the last one of the model, or else that one, if it came after a long pause."""
+    said = False
     for id_, m in zip(reversed(log.view_ids), reversed(log.view_messages), strict=True):
         if m.role == "assistant" and not is_note(m):
+            if config.show_gaps and not said and _pause(log, id_):
+                yield id_
             return
         if is_user_turn(m):
+            said = True
             yield id_
 
 
 def _pause(log: Log, id_: str) -> str:
-    """How long after the message before it one came, and when; "" without a long pause."""
+    """How long after the message before it one came, and when; "" without a long pause.
+
+    A message of the model tells of the results before it, too: no line may stand between a call and its result.
+    """
     place = log.place.get(id_, 0)
-    return gap(*(m.timestamp for m in log.originals[place - 1 : place + 1])) if place else ""
+    while place:
+        before, own = log.originals[place - 1 : place + 1]
+        words = gap(before.timestamp, own.timestamp)
+        if words or before.role != "tool" or is_user_turn(own):
+            return words
+        place -= 1
+    return ""
 
 
 def _was_recalled(log: Log, id_: str) -> bool:

@@ -17,7 +17,7 @@ The rules that `apply` enforces:
 7. a note in the user's role does not come last: it would read as the question to answer;
 8. a provider's compaction stays as it is, until a later one stands for it or what it stands for is in view again;
 9. an edit that replaces nothing puts one note of recalled lines right before a message of the user that the model has
-   not answered yet: so nothing that was sent before changes.
+   not answered yet, or after results, before the newest message of the model: so nothing that was sent before changes.
 
 An edit that breaks a rule is refused with the reason; the other edits are still made. Strict mode raises InvalidEdit,
 except for rule 6: a strategy cannot know the length of a text that the model has not written yet.
@@ -219,9 +219,13 @@ def _insertion(case: _Case) -> str:
     new, view = case.edit.messages, case.view
     if len(new) != 1 or not is_recall(new[0]) or new[0].role != "user" or not case.edit.offload:
         return "only one note of recalled lines may come in without replacing anything"
-    if case.start <= view.latest_word or not is_user_turn(view.messages[case.start]):
-        return "recalled lines come before a message of the user that the model has not answered"
-    return ""
+    if case.start > view.latest_word:
+        fits = is_user_turn(view.messages[case.start])
+    else:
+        # A result behind it would be away from its call already.
+        fits = case.start == view.latest_word > max(view.latest_user, 0)
+        fits = fits and view.messages[case.start - 1].role in ("assistant", "tool")
+    return "" if fits else "recalled lines come before a message that the model has not answered, or its newest one"
 
 
 def _shape_change(old: Sequence[Msg], new: Sequence[Msg]) -> str:

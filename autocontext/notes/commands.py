@@ -6,11 +6,13 @@ What the patterns do not know is left out, never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from autocontext.text.rendering import one_line
+
 _SEARCHED = 4_000
-"""Characters of a command."""
+"""Characters of a command, and of the answer to a start."""
 _LONGEST = 160
 """Characters of a command that says where the agent is."""
 _PARTS = re.compile(r"&&|\|\||[;\n]")
@@ -34,12 +36,36 @@ _BROWSES = re.compile(r"navigate|goto|go_to|open_url", re.IGNORECASE)
 """In the names of tools that go to a page."""
 _STARTS = re.compile(
     r"(?<![&>|])&\s*(?:$|\n)|(?:^|[;&]\s*)(?:nohup|setsid)\s|\btmux +new(?:-session)?\b[^\n]* -d"
-    r"|\bscreen +-dm|\bdocker +(?:run|compose +up)\b[^\n]* (?:-d|--detach)\b",
+    r"|\bscreen +-dm"
+    r"|\b(?:docker|podman)(?: +run|[ -]compose\b[^\n]{0,200} up)\b[^\n]{0,400} (?:-\w{0,9}d|--detach)\b",
     re.MULTILINE,
 )
 """A command that goes on after its answer."""
+_STOPS = re.compile(
+    r"\b(?:(?:docker|podman) +(?:container +)?(?:stop|kill|rm)|pkill|killall|tmux +kill-session)(?: +-\S+)* +"
+    r"(?:\"([^\"\n]+)\"|'([^'\n]+)'|([^\s;&|\"']+))"
+)
+"""A command that ends what it names: a container, a program, a session of a terminal."""
+_COMPOSED = re.compile(r"\b(docker[ -]compose\b.*?) (?:(up)|down|stop)\b(?! +[a-z])")
+_STOPPING = ("kill", "stop", " rm ")
+"""One of these is in such a command."""
+_LEAST_NAME, _LEAST_ID = 3, 6
+"""Characters of a name of what a command has started, and of the beginning of its id."""
 _BACKGROUND = re.compile(r"background|detach", re.IGNORECASE)
 """In an argument that says so of a call."""
+_ANSWERED = 1_000
+"""Characters of an answer that may say that what it names goes on."""
+_GOES_ON = re.compile(
+    r"\b(?:status|state)\b[\"']?\s{0,3}[:=>]\s{0,3}[\"']?(?:running|queued|start(?:ed|ing)|launched|in[_ -]progress)\b",
+    re.IGNORECASE,
+)
+_HANDLE = re.compile(
+    r"(?:(?:\b|_)(?:pid|shell|session|task|agent|job|process)|(?:\b|_|shell|session|task|agent|job|process|run)id)\b"
+    r"[^\w\n]{1,4}(?:(?:id|is|as)\b\W{1,4})?([\w-]*\d[\w-]*)"
+    r"|^\[\d+\] (\d+)|(https?://[^\s\"'<>]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What an answer calls that which it has started."""
 
 
 def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tuple[str, str], ...]:
@@ -59,3 +85,28 @@ def starts(arguments: Mapping[str, Any], command: str) -> bool:
     """Whether what a call starts goes on after its answer."""
     flag = any(v in (True, "true") and _BACKGROUND.search(k) for k, v in arguments.items())
     return flag or _STARTS.search(command[:_SEARCHED]) is not None
+
+
+def goes_on(label: str, answer: str) -> bool:
+    """Whether an answer hands out a handle, which its call did not name, and its status says that the work goes on."""
+    head = answer[:_ANSWERED]
+    return _GOES_ON.search(head) is not None and any(handle not in label for handle, _ in handles(head))
+
+
+def stops(command: str, start: str, answer: str) -> bool:
+    """Whether a command ends what another one has started, by the name or the id that it has there."""
+    for match in _STOPS.finditer(command) if any(word in command for word in _STOPPING) else ():
+        name = next(filter(None, match.groups()))
+        if len(name) >= _LEAST_NAME and (
+            re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", start)
+            or (len(name) >= _LEAST_ID and answer.startswith(name))
+        ):
+            return True
+    up, down = _COMPOSED.search(start), _COMPOSED.search(command) if "compose" in command else None
+    return bool(up and down and up[2] and not down[2] and up[1] == down[1])
+
+
+def handles(answer: str) -> Iterator[tuple[str, str]]:
+    """What an answer calls that which was started: the handle, and the words with it ("agentId: a7f31c9")."""
+    for match in _HANDLE.finditer(answer[:_SEARCHED]):
+        yield next(filter(None, match.groups())), one_line(match[0])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from autocontext.history.runs import Runs
 from autocontext.notes.answers import came_back, lines_and_fields, quoted, telling
 from autocontext.notes.calls import Call, shorten
+from autocontext.notes.commands import handles
 from autocontext.notes.notes import is_note_tool
 from autocontext.text.rendering import shared_start
 from autocontext.text.signs import ERROR
@@ -190,7 +191,11 @@ class Deeds:
             if len(call.thing) > _SHORT_NAME:  # the line names it already
                 pieces = [(place, piece.replace(call.thing, "…")) for place, piece in pieces]
             self._telling[call] = pieces
-        return came_back(self._telling[call], call.answer, longest)
+        pieces = self._telling[call]
+        shown = came_back(pieces, call.answer, longest)
+        if call.starts and (named := next(handles(self._ledger.result_of(call)), None)) and named[0] not in shown:
+            shown = came_back([_naming(*named, pieces, longest), *pieces], call.answer, longest)
+        return shown
 
     def _beside(self, call: Call) -> frozenset[str]:
         """Lines and fields of the tool's answers to other arguments both just before and just after a call."""
@@ -292,6 +297,12 @@ class Deeds:
         # Also of calls in other messages than those that are covered.
         call = self._ledger.of_newest_calls(_by_result).get((number, block))
         return f"{call.name} {self.label(call, self._width)}".rstrip(" :") if call else ""
+
+
+def _naming(handle: str, words: str, pieces: Sequence[tuple[int, str]], longest: int) -> tuple[int, str]:
+    """The piece of an answer with the handle of what was started; only the words with it if the piece is too long."""
+    place, piece = next((piece for piece in pieces if handle in piece[1]), (len(pieces), words))
+    return place, piece if len(piece) <= longest else words
 
 
 def _before(calls: Iterable[Call]) -> dict[Call, Call]:

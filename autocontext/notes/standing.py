@@ -6,18 +6,17 @@ All is quoted: the words of the call, and what came back. What the patterns do n
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
 from autocontext.notes.calls import Call
+from autocontext.notes.commands import handles, stops
 from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
     from autocontext.notes.instructions import Instructions
     from autocontext.notes.work import WorkLedger
 
-_SEARCHED = 4_000
-"""Characters of the answer to a start."""
 _MOST_FOLDERS = 3
 """Changes of folder, one relative to the other, that together say where the agent is."""
 _WHOLE = re.compile(r"\w+ +[\"']?(?:[/~$]|[A-Za-z]:)")
@@ -33,13 +32,6 @@ _MOST_MESSAGES = 400
 """Newest messages in which the end of something is looked for."""
 _NEAR = 200
 """Characters around a handle in which a word says that what it names has ended."""
-_HANDLE = re.compile(
-    r"(?:(?:\b|_)(?:pid|shell|session|task|agent|job|process)|(?:\b|_|shell|session|task|agent|job|process|run)id)\b"
-    r"[^\w\n]{1,4}(?:(?:id|is|as)\b\W{1,4})?([\w-]*\d[\w-]*)"
-    r"|^\[\d+\] (\d+)|(https?://[^\s\"'<>]+)",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""What an answer calls that which it has started."""
 _ENDS = re.compile(r"\b(?:kill|stop|terminate|cancel|close|end|exit|rm|down)|Kill|Stop|Cancel|Terminate", re.IGNORECASE)
 """A call that ends what it names."""
 _ENDED = re.compile(
@@ -91,20 +83,17 @@ def instructions_read(ledger: WorkLedger, only: Container[int]) -> list[tuple[Ca
 
 
 def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
-    """Whether one of these calls names it and ends it, or an answer or a newer message says that it has ended."""
-    newest = ledger.messages[max(start.result, len(ledger) - _MOST_MESSAGES) :]
-    for handle in _handles(ledger.result_of(start)):
+    """Whether one of these calls ends it, or an answer or a newer message says that it has ended."""
+    newest, answer = ledger.messages[max(start.result, len(ledger) - _MOST_MESSAGES) :], ledger.result_of(start)
+    if any(stops(c.label, start.label, answer) for c in calls if c.number > start.number):
+        return True
+    for handle, _ in handles(answer):
         about = [c for c in calls if c.number > start.number and handle in c.label]
         if any(_ENDS.search(f"{c.name} {c.label}") or _ENDED.search(ledger.result_of(c)) for c in about):
             return True
         if any(_says_ended(text, handle) for m in newest if m.role != "assistant" for text in m.texts()):
             return True
     return False
-
-
-def _handles(answer: str) -> Iterator[str]:
-    for match in _HANDLE.finditer(answer[:_SEARCHED]):
-        yield next(filter(None, match.groups()))
 
 
 def _says_ended(text: str, handle: str) -> bool:

@@ -19,6 +19,7 @@ from autocontext.history.runs import Runs
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
 from autocontext.notes.answers import answer_of
 from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of
+from autocontext.notes.commands import goes_on
 from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
@@ -204,8 +205,14 @@ class WorkLedger:
         place = waiting.pop()
         if not waiting:
             del self._open[block.id]
+        call = self.calls[place]
         self.calls[place] = replace(
-            self.calls[place], result=number, block=at, is_error=block.is_error, answer=answer_of(block)
+            call,
+            result=number,
+            block=at,
+            is_error=block.is_error,
+            answer=answer_of(block),
+            starts=call.starts or (not call.looks and goes_on(call.label, block.text)),
         )
 
     def _add_occurrences(self, value: str, later: Occurrences) -> None:

@@ -29,6 +29,8 @@ _QUOTES = 0.6
 """A note quotes lines until it has this share of its room; the rest is left to the newest messages."""
 _SMALL_WINDOW = 4_000
 """Tokens; in a window up to this size, notes quote lines until all their room is used."""
+_HOUR, _MOST_PAUSES = len("2026-11-26T09"), 2
+"""Characters of a time up to its hour; long pauses that the first line of a note names."""
 _SHARE_OF_SPAN = 0.4
 """Largest note of a span that is not the whole past, as a share of the span."""
 _FOLD_WITHOUT_LEDGER = 0.05
@@ -135,12 +137,12 @@ class NoteWriter:
         start = view.position[span.ids[0]]
         numbers = self._log.numbers(span.ids)
         count = self._count_text
-        head = ledger_head(numbers, self._ledger.tools(numbers))
+        head, pauses, until = ledger_head(numbers, self._ledger.tools(numbers)), list[str](), ""
         if self._config.show_gaps and numbers:
-            head += self._until(numbers.pairs[-1][1])
-        if count(head) > budget - self.frame:
-            head = ledger_head(numbers, Counter())
-        room = max(0, budget - self.frame - count(head))
+            pauses, until = self._pauses(numbers), self._until(numbers.pairs[-1][1])
+        if count("; ".join((head + until, *pauses))) > budget - self.frame:
+            head, pauses, until = ledger_head(numbers, Counter()), [], ""
+        room = max(0, budget - self.frame - count("; ".join((head + until, *pauses))))
         request = PageRequest(
             room,
             count,
@@ -155,7 +157,19 @@ class NoteWriter:
             gaps=self._config.show_gaps,
         )
         body = render(self._ledger, request)
+        # A sentence of the user says itself how long after a pause it came.
+        head = "; ".join((head, *(words for words in pauses if words.partition(" ")[2] not in body))) + until
         return f"{head}\n{body}" if body else head
+
+    def _pauses(self, numbers: Runs) -> list[str]:
+        """The newest long pauses before messages of a note: which came how much later, and when."""
+        messages, found = self._ledger.messages, list[str]()
+        for number in (n for n in numbers if n > 1):
+            before, own = messages[number - 2].timestamp, messages[number - 1].timestamp
+            # Most times differ in their minutes only, and need not be read.
+            if before[:_HOUR] != own[:_HOUR] and (later := gap(before, own)):
+                found.append(f"m{number} {later}")
+        return found[-_MOST_PAUSES:]
 
     def _until(self, number: int) -> str:
         """When the last message of a note came, if the work has taken more than an hour; no clock in shorter ones."""

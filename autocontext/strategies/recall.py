@@ -1,4 +1,4 @@
-"""Puts lines that a new message of the user names, and that are out of view, right before it."""
+"""Puts lines that a new message of the user names, and that are out of view, right before it; and long pauses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, build
 from autocontext.history.redacting import Redaction
 from autocontext.history.view import View
-from autocontext.messages import Msg, is_recall
+from autocontext.messages import Msg, is_recall, is_user_turn
 from autocontext.notes.mentions import MOST_LINES, Line, lines_with, mentions, rare_tokens
 
 _LOOK_AGAIN = "Look up again what may have changed meanwhile."
@@ -45,7 +45,7 @@ class Recall:
         self._room, self._used, self._count, self._names, self._pauses = room, 0, count, names, pauses
 
     def propose(self, view: View) -> list[Proposal]:
-        """At most one note per message of the user."""
+        """At most one note per message."""
         proposals: list[Proposal] = []
         for at, id_ in enumerate(view.ids):
             if id_ in self._turns and not (at and is_recall(view.messages[at - 1])):
@@ -54,7 +54,7 @@ class Recall:
 
     def _note(self, view: View, at: int) -> Iterator[Proposal]:
         """The note before one message, with as many lines as fit."""
-        lines = self._lines(view, at) if self._names else []
+        lines = self._lines(view, at) if self._names and is_user_turn(view.messages[at]) else []
         later = self._pauses.get(view.ids[at], "")
         while lines or later:
             shown = sorted(lines)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -70,6 +71,35 @@ def test_a_line_stands_before_the_message_that_ends_a_long_pause() -> None:
     invariants.check(memory)
 
 
+@pytest.mark.parametrize(("late", "where"), [("result", "2026-11-26 09:12"), ("reply", "2026-11-26 09:13")])
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_pause_within_a_request_stands_before_the_model_s_next_message(
+    late: str, where: str, *, interrupted: bool
+) -> None:
+    """A tool that took days, or a program that was killed, also inside a tool, and started again days later."""
+    memory, days = new(), timedelta(days=3)
+    call, result = tool_exchange("wait", {"job": "J-7"}, "done")
+    later = tool_exchange("look", {}, "roses")
+    memory.add_messages([at(START, user("Go on.")), at(START, call)])
+    if not interrupted:
+        memory.add_message(at(START + (days if late == "result" else timedelta()), result))
+    sent = memory.get_messages()
+    after = START + days + timedelta(minutes=late == "reply" or interrupted)
+    memory.add_messages(at(after, m) for m in later)
+    view = memory.get_messages()
+    assert view[: len(sent)] == sent
+    assert [is_recall(m) for m in view[len(sent) :]] == [True, False, False]
+    assert f"3 days later, {moment(after.isoformat()) if interrupted else where + ' UTC'}. Look" in view[len(sent)].text
+    assert memory.get_messages() == view
+    assert_valid_chat(memory.to_openai())
+    memory.add_messages(at(after, m) for m in tool_exchange("look", {}, "maps"))
+    assert memory.get_messages()[: len(view)] == view
+    assert sum(map(is_recall, memory.messages)) == 1
+    assert memory.open_request == view[0]
+    assert memory.undo(view[len(sent)].origin.uuid)  # type: ignore[union-attr]
+    invariants.check(memory)
+
+
 @pytest.mark.parametrize("fields", [{"show_gaps": False}, {"max_token": 600}])
 def test_none_stands_there_without_the_option_and_where_it_has_no_room(fields: dict[str, object]) -> None:
     assert not any(map(is_recall, paused(new(**fields), timedelta(days=3))))
@@ -126,6 +156,30 @@ def test_a_note_says_how_long_the_pauses_were_and_until_when_it_reaches() -> Non
         assert last is None or not shows or f"until {moment(messages[last - 1].timestamp)}" in note
 
 
+@pytest.mark.parametrize("shows", [True, False])
+def test_a_note_names_pauses_that_no_message_of_the_user_ended(shows: bool) -> None:
+    """A tool that took days, or a program that was killed and started again days later."""
+    messages = [user("Watch the queue until it is empty."), *tool_exchange("wait", {"job": "J-7"}, "It is done. " * 9)]
+    for n in range(90):
+        messages += tool_exchange("look", {"n": n}, "Roses and maps\n" * 60)
+    memory = new(show_gaps=shows)
+    times = [timedelta(minutes=n) + timedelta(days=3 * (n > 1) + 2 * (n > 13)) for n in range(len(messages))]
+    memory.add_messages(at(START + time, m) for time, m in zip(times, messages, strict=True))
+    head = next(m.text.splitlines()[1] for m in memory.get_messages() if "earlier messages" in m.text)
+    told = "; m3 3 days later, 2026-11-26 09:14 UTC; m15 2 days later, 2026-11-28 09:26 UTC; until 2026-11-28 "
+    assert (told in head) is shows
+
+
+def test_a_pause_that_the_user_s_sentence_names_is_said_once() -> None:
+    memory = new()
+    memory.add_messages(at(START + timedelta(days=n // 40), m) for n, m in enumerate(long_work()))
+    note = next(m.text for m in memory.get_messages() if "earlier messages" in m.text)
+    pauses = [words for words in note.replace("(", "\n").splitlines() if "1 day later" in words]
+    moments = [words.partition("later, ")[2][:20] for text in pauses for words in text.split("; ") if "later" in words]
+    assert moments
+    assert len(set(moments)) == len(moments)
+
+
 def test_a_note_about_less_than_an_hour_has_no_clock() -> None:
     memory = new()
     memory.add_messages(at(START + timedelta(seconds=n), m) for n, m in enumerate(long_work()))
@@ -145,4 +199,28 @@ def test_any_pauses_leave_what_was_sent_and_give_a_valid_context(turns: list[tup
         assert is_recall(now[-2] if len(now) > 1 else now[-1]) is (hours > 1 and len(sent) > 0)
         memory.add_messages(at(time, m) for m in work)
         sent = memory.get_messages()
+    invariants.check(memory)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(["ask", "step", "killed", "answer"]))))
+def test_pauses_within_requests_leave_what_was_sent_and_give_a_valid_context(
+    turns: list[tuple[int, int, str]],
+) -> None:
+    memory, time = new(), START
+    memory.add_message(at(time, user("Watch the queue.")))
+    sent = memory.get_messages()
+    for hours, more, kind in turns:
+        time += timedelta(hours=hours)
+        call, result = tool_exchange("look", {}, "roses")
+        memory.add_message(at(time, {"ask": user("Go on."), "answer": assistant("Seen.")}.get(kind, call)))
+        time += timedelta(hours=more)
+        if kind == "step":
+            memory.add_message(at(time, result))
+        now = memory.get_messages()
+        if len(memory.get_original_memory_msgs()) < 20:  # nothing of this is long enough for a pass
+            assert now[: len(sent)] == sent
+        assert_valid_chat(memory.to_openai())
+        sent = now
+    times = [m.timestamp for m in memory.get_original_memory_msgs()]
+    assert sum(map(is_recall, sent)) <= sum(bool(gap(*pair)) for pair in pairwise(times))
     invariants.check(memory)

@@ -351,6 +351,19 @@ def test_the_gate_refuses_any_other(changed: dict[str, Any], spare: int, reason:
     assert reason in done.refused[0].reason
 
 
+def test_the_gate_lets_one_note_in_after_results_before_the_newest_message_of_the_model_only() -> None:
+    def places(*more: Msg) -> list[str]:
+        messages = [user("a", id="a"), *tool_exchange("look", {}, "b", id="1"), *tool_exchange("look", {}, "c", id="2")]
+        view = View.of([*messages, *more], lambda m: len(m.text))
+        fits = [apply(view, [inserted(before=id_)], lambda m: len(m.text), spare=99).edits for id_ in view.ids]
+        return [m.tool_uses[0].id if m.tool_uses else m.role for m, edits in zip(view, fits, strict=True) if edits]
+
+    assert places() == ["2"]
+    assert places(assistant("d")) == ["assistant"]
+    assert places(user("d")) == ["user"]
+    assert places(assistant("d"), assistant("e"), user("f"), assistant("g")) == []
+
+
 # ------------------------------------------------------------------------------------------------- any conversation
 NAMES = ["A-7714", "src/pool/drain.py", "4481-XB", "TK20931", "max_retries_total", "ann@example.org"]
 says = st.tuples(st.sampled_from(["user", "assistant"]), st.sampled_from([*NAMES, "", ""]), st.integers(0, 60)).map(

@@ -76,6 +76,7 @@ SERVER = shell("npm run dev", "Command running in background with ID: bash_3", r
 AGENT = ("Task", {"prompt": "Find all callers", "run_in_background": True}, "Async agent launched. agentId: a7f3c91")
 WORKER = shell("python worker.py > worker.log 2>&1 &", "[1] 4821")
 IMPORT = ("start_import", {"file": "kunden.csv", "background": "true"}, '{"job": "imp-77", "status": "queued"}')
+REINDEX = ("start_job", {"name": "reindex"}, '{"job_id": "job-882", "status": "running"}')
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,14 @@ IMPORT = ("start_import", {"file": "kunden.csv", "background": "true"}, '{"job":
         (WORKER, shell("kill -9 4821")),
         (WORKER, shell("ps -p 4821", "kill: (4821) - No such process")),
         (IMPORT, ("get_job", {"id": "imp-77"}, '{"job": "imp-77", "status": "succeeded", "rows": 8112}')),
+        (REINDEX, ("get_job", {"job_id": "job-882"}, '{"job_id": "job-882", "status": "completed"}')),
+        (shell("docker run -d --name web nginx", "3f9a1c77d2b1e0"), shell("docker rm -f web")),
+        (shell("docker run -d nginx", "3f9a1c77d2b1e0"), shell("cd /srv && docker stop 3f9a1c77")),
+        (shell("docker compose -f dev.yml up -d"), shell("docker compose -f dev.yml down -v")),
+        (shell("docker-compose up --detach"), shell("docker-compose stop")),
+        (shell("tmux new-session -d -s dump 'pg_dump shop'"), shell("tmux kill-session -t dump")),
+        (shell("nohup python worker.py > w.log &"), shell("pkill -9 -f worker.py")),
+        (shell("npm run dev &"), shell('pkill -f "npm run dev"')),
         (shell("nohup redis-server &", "[2] 4900"), shell("jobs", "[2]+  Terminated  4900  nohup redis-server")),
     ],
 )
@@ -97,12 +106,31 @@ def test_what_was_started_stands_until_its_end_is_seen(start: Any, end: Any) -> 
 
 
 @pytest.mark.parametrize(
+    "other",
+    [
+        "docker rm -f webshop",
+        "docker stop db",
+        "rm w.log",
+        "pkill -f work",
+        "docker compose -f test.yml down",
+        "ls web",
+    ],
+)
+def test_the_end_of_something_else_is_not_its_end(other: str) -> None:
+    begun = ("docker run -d --name web nginx", "nohup python worker.py > w.log &", "docker compose -f dev.yml up -d")
+    assert started(*map(shell, begun), shell(other)) == [*begun]
+
+
+@pytest.mark.parametrize(
     "call",
     [
         shell("make && make test", "ok"),
         shell("pytest 2>&1 | tail", "3 passed"),
         shell("sleep 1", "", run_in_background=False),
         ("search", {"query": "how to run nohup python &"}, "12 hits"),
+        ("get_job", {"name": "reindex"}, '{"job_id": "job-882", "status": "running"}'),  # it only looks
+        ("update_ticket", {"ticket_id": "T-12"}, '{"ticket_id": "T-12", "status": "in progress"}'),
+        ("create_order", {"sku": "lamp-7"}, '{"order_id": "W-12", "status": "pending"}'),
     ],
 )
 def test_what_ends_with_its_answer_is_not_running(call: Any) -> None:
@@ -113,7 +141,34 @@ def test_a_start_that_failed_runs_not() -> None:
     assert started(shell("docker run -d nginx", "docker: no such image\nexit code: 125")) == []
 
 
-@given(st.lists(st.sampled_from([SERVER, AGENT, WORKER, IMPORT, shell("cd /srv"), shell("ls", "a.py")]), max_size=30))
+LAUNCHED = (
+    "Async agent launched successfully.\n"
+    "agentId: a7f31c9 (internal ID - do not mention to user. Use it to resume this agent when it has finished.)\n"
+    "The agent is working in the background. You will be notified automatically when it completes."
+)
+JOB = '{"message": "The reindexing of all products was accepted", "job": {"job_id": "job-882", "status": "running"}}'
+
+
+@pytest.mark.parametrize(("answer", "handle"), [(LAUNCHED, "agentId: a7f31c9"), (JOB, '"job_id": "job-882"')])
+@pytest.mark.parametrize("room", [60, 120, 500])
+def test_what_was_started_stands_with_its_handle(answer: str, handle: str, room: int) -> None:
+    facts = ledger(("Task", {"prompt": "Audit the locks", "run_in_background": True}, answer))
+    assert handle in render(facts, PageRequest(room, COUNT))
+
+
+def test_the_words_with_a_handle_are_one_line() -> None:
+    long = "It reads the whole ledger, and says what is wrong with it, in every line of every year since the start.\n"
+    answer = f"{long * 3}Its task id:\nm99 {long * 2}"
+    text = render(ledger(("Task", {"run_in_background": True}, answer)), PageRequest(300, COUNT))
+    assert "task id: m99" in text
+    assert not any(line.startswith("m99") for line in text.splitlines())
+
+
+@given(
+    st.lists(
+        st.sampled_from([SERVER, AGENT, WORKER, IMPORT, REINDEX, shell("cd /srv"), shell("ls", "a.py")]), max_size=30
+    )
+)
 def test_each_line_is_that_of_a_call_and_has_room(calls: list[Any]) -> None:
     facts = ledger(*calls)
     text = render(facts, PageRequest(200, COUNT))

@@ -88,6 +88,15 @@ class AdapterContract:
         _check_memory(driver, parts=STEPS - 2 + sum(n - 1 for n in PARALLEL.values()))
         assert driver.memory.get_compression_events()
 
+    def test_what_is_sent_with_the_messages_is_counted(
+        self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, mode: Mode
+    ) -> None:
+        driver = self.driver(replace(setup, steering=True))
+        asked(driver, mode, "[task 1: greet] Hello, I am Ann.")
+        [turn] = agent.turns
+        counted = driver.memory.count(driver.memory.get_original_memory_msgs()[:1])
+        assert turn.tokens <= counted + 20 + 5 * len(turn.tools)
+
     def test_nothing_of_the_framework_is_changed(self, agent: ScriptedAgent, setup: Setup) -> None:
         driver = self.driver(setup)
         if driver.history() is None:

@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autocontext import AutoContextMemory
+from autocontext.tools import INSTRUCTIONS
 from scripts.run_doc_blocks import blocks
 from tests.fakes.page_server import servers
 
@@ -54,6 +56,13 @@ def _statements(code: str, left_out: tuple[str, ...]) -> Iterator[str]:
             yield source
 
 
+def run(source: str, *arguments: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", source, *arguments], cwd=folder, check=False, timeout=60,
+        capture_output=True, text=True, env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_the_program_of_a_page_goes_on_after_it_was_killed_in_a_tool(name: str, tmp_path: Path) -> None:
@@ -61,15 +70,9 @@ def test_the_program_of_a_page_goes_on_after_it_was_killed_in_a_tool(name: str, 
         pytest.skip(f"{PAGES[name]} is not installed")
     source = program((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
     with servers(LAST) as environment:  # it refuses what the services refuse
-
-        def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-            return subprocess.run(
-                [sys.executable, "-c", source, *arguments], cwd=tmp_path, check=False, timeout=60,
-                capture_output=True, text=True, env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
-            )  # fmt: skip
-
-        assert (killed := run("kill")).returncode == -signal.SIGKILL, killed.stderr
-        done = run()
+        place: dict[str, Any] = {"folder": tmp_path, "environment": environment}
+        assert (killed := run(source, "kill", **place)).returncode == -signal.SIGKILL, killed.stderr
+        done = run(source, **place)
         assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{LAST} logs read, the newest alert: day {LAST}: ALERT")
     with AutoContextMemory.open(tmp_path / "agent.db", session_id="44") as memory:
@@ -77,3 +80,12 @@ def test_the_program_of_a_page_goes_on_after_it_was_killed_in_a_tool(name: str, 
     assert [m.text for m in originals if m.role == "user" and m.text] == [QUESTION]
     days = [use.input["day"] for m in originals for use in m.tool_uses]
     assert days == [*range(1, DEADLY_DAY + 1), *range(DEADLY_DAY, LAST + 1)], "only the interrupted call is made again"
+
+
+def test_the_memory_that_is_opened_again_has_the_tools_of_its_own_requests(tmp_path: Path) -> None:
+    pytest.importorskip("anthropic")
+    source = program((ROOT / "docs" / "anthropic.md").read_text(encoding="utf-8"))
+    with servers(LAST) as environment:
+        done = run(f"{source}\nprint(memory.count([]))", folder=tmp_path, environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.splitlines()[-1]) > len(INSTRUCTIONS) // 4, "system text and schemas are counted"

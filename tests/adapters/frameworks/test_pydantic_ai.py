@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
+import pytest
 from openai import AsyncOpenAI
 from pydantic_ai import Agent, BinaryContent
+from pydantic_ai.capabilities import PrepareTools
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -17,6 +19,8 @@ from autocontext.adapters.pydantic_ai import AutoContextCapability
 from tests.adapters.contract.driver import IMAGE, Setup
 from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
+from tests.fakes.http_server import Reply
+from tests.fakes.openai_server import FakeOpenAI
 
 LIMITS = UsageLimits(request_limit=200)
 
@@ -94,6 +98,25 @@ class TestChatCompletions(AdapterContract):
 
 class TestResponses(AdapterContract):
     driver = ResponsesDriver
+
+
+async def _without_reload(_ctx: Any, tools: list[Any]) -> list[Any]:
+    return [tool for tool in tools if tool.name != "context_reload"]
+
+
+@pytest.mark.parametrize("others", [[], [PrepareTools(_without_reload)]])
+def test_instructions_name_the_tool_only_where_it_is(others: list[Any]) -> None:
+    async def asked(base_url: str) -> None:
+        async with AsyncOpenAI(api_key="test-key", base_url=base_url) as client:
+            model = OpenAIChatModel("m", provider=OpenAIProvider(openai_client=client))
+            agent = Agent(model, instructions="Be brief.", capabilities=[AutoContextCapability(), *others])
+            await agent.run("Hello.")
+
+    with FakeOpenAI(default=Reply(text="Hello.")) as server:
+        asyncio.run(asked(server.base_url))
+    sent = str(server.requests[0].body)
+    assert "Be brief." in sent
+    assert ("context_reload" in sent) is (not others)
 
 
 class TestCapabilityOptions(OptionsContract):
