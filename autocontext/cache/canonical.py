@@ -198,36 +198,8 @@ def _quantized(value: Any, step: Any, depth: int = 0) -> Any:
     return rounded(value, step)
 
 
-def _text(value: str, _digits: int | None, _depth: int) -> str:
-    return _quoted(text_of(value))
-
-
-def _truth(value: bool, _digits: int | None, _depth: int) -> str:
-    return "true" if value else "false"
-
-
-def _nothing(_value: None, _digits: int | None, _depth: int) -> str:
-    return "null"
-
-
 def _integer(value: int, _digits: int | None, _depth: int) -> str:
     return int.__repr__(value) if -_PLAIN < value < _PLAIN else integer_text(value)
-
-
-def _float(value: float, digits: int | None, _depth: int) -> str:
-    return float_text(value, digits)
-
-
-def _decimal(value: Decimal, _digits: int | None, _depth: int) -> str:
-    return decimal_text(value)
-
-
-def _fraction(value: Fraction, _digits: int | None, _depth: int) -> str:
-    return fraction_text(value)
-
-
-def _number(value: Any, digits: int | None, _depth: int) -> str:
-    return number_text(value, digits)
 
 
 def _list(value: Any, digits: int | None, depth: int) -> str:
@@ -261,10 +233,6 @@ def _datetime(value: datetime, _digits: int | None, _depth: int) -> str:
         raise UncacheableError("in UTC it is outside the range of datetime") from None
 
 
-def _date(value: date, _digits: int | None, _depth: int) -> str:
-    return f'{{"$date":"{value.isoformat()}"}}'
-
-
 def _clock(value: time, _digits: int | None, _depth: int) -> str:
     return f'{{"$clock":"{value.isoformat()}{"+fold" if value.fold else ""}"}}'
 
@@ -273,31 +241,20 @@ def _duration(value: timedelta, _digits: int | None, _depth: int) -> str:
     return f'{{"$microseconds":{value // timedelta(microseconds=1)}}}'
 
 
-def _uuid(value: UUID, _digits: int | None, _depth: int) -> str:
-    return f'{{"$uuid":"{value}"}}'
-
-
-def _path(value: Any, _digits: int | None, _depth: int) -> str:
-    return f'{{"$path":{_quoted(text_of(str(value)))}}}'
-
-
-def _enum(value: Enum, digits: int | None, depth: int) -> str:
-    return f'{{"$enum":[{_quoted(_name_of(value))},{_canonical(value.value, digits, depth + 1)}]}}'
+def _named(sign: str, value: object, content: str) -> str:
+    """A value of a class that is named, too."""
+    return f'{{"${sign}":[{_quoted(_name_of(value))},{content}]}}'
 
 
 def _model(value: BaseModel, digits: int | None, depth: int) -> str:
     # The same parts that pydantic's own == compares.
     parts = {**value.__dict__, **(value.__pydantic_extra__ or {}), **(value.__pydantic_private__ or {})}
-    return f'{{"$model":[{_quoted(_name_of(value))},{_mapping(parts, digits, depth + 1)}]}}'
+    return _named("model", value, _mapping(parts, digits, depth + 1))
 
 
 def _dataclass(value: Any, digits: int | None, depth: int) -> str:
     parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return f'{{"$dataclass":[{_quoted(_name_of(value))},{_mapping(parts, digits, depth + 1)}]}}'
-
-
-def _named_tuple(value: Any, digits: int | None, depth: int) -> str:
-    return f'{{"$named":[{_quoted(_name_of(value))},{_list(value, digits, depth)}]}}'
+    return _named("dataclass", value, _mapping(parts, digits, depth + 1))
 
 
 def _refused(value: Any, _digits: int | None, _depth: int) -> str:
@@ -311,26 +268,38 @@ def _name_of(value: object) -> str:
 
 
 _Writer = Callable[[Any, int | None, int], str]
-_WRITERS: dict[type, _Writer] = {
-    str: _text, int: _integer, float: _float, bool: _truth, type(None): _nothing, Decimal: _decimal,
-    Fraction: _fraction, list: _list, tuple: _list, deque: _list, dict: _mapping, set: _set, frozenset: _set,
-    bytes: _bytes, bytearray: _bytes, memoryview: _bytes, datetime: _datetime, date: _date, time: _clock,
-    timedelta: _duration, UUID: _uuid,
-}  # fmt: skip
-# The order matters: an enum may also be a text, a datetime is also a date.
+# The order matters: an enum may also be a text, a datetime is also a date, a truth value a number.
 _FAMILIES: tuple[tuple[type, _Writer], ...] = (
-    (Enum, _enum), (BaseModel, _model), (str, _text), (int, _integer), (float, _float), (Decimal, _decimal),
-    (Fraction, _fraction), (datetime, _datetime), (date, _date), (time, _clock), (timedelta, _duration),
-    (bytes, _bytes), (bytearray, _bytes), (list, _list), (tuple, _list), (deque, _list), (set, _set),
-    (frozenset, _set), (PurePath, _path), (Mapping, _mapping), (Real, _number),
-)  # fmt: skip
+    (Enum, lambda value, digits, depth: _named("enum", value, _canonical(value.value, digits, depth + 1))),
+    (BaseModel, _model),
+    (str, lambda value, _digits, _depth: _quoted(text_of(value))),
+    (bool, lambda value, _digits, _depth: "true" if value else "false"),
+    (int, _integer),
+    (float, lambda value, digits, _depth: float_text(value, digits)),
+    (type(None), lambda _value, _digits, _depth: "null"),
+    (Decimal, lambda value, _digits, _depth: decimal_text(value)),
+    (Fraction, lambda value, _digits, _depth: fraction_text(value)),
+    (datetime, _datetime),
+    (date, lambda value, _digits, _depth: f'{{"$date":"{value.isoformat()}"}}'),
+    (time, _clock),
+    (timedelta, _duration),
+    (UUID, lambda value, _digits, _depth: f'{{"$uuid":"{value}"}}'),
+    *dict.fromkeys((bytes, bytearray, memoryview), _bytes).items(),
+    *dict.fromkeys((list, tuple, deque), _list).items(),
+    *dict.fromkeys((set, frozenset), _set).items(),
+    (PurePath, lambda value, _digits, _depth: f'{{"$path":{_quoted(text_of(str(value)))}}}'),
+    (dict, _mapping),
+    (Mapping, _mapping),
+    (Real, lambda value, digits, _depth: number_text(value, digits)),
+)
+_WRITERS: dict[type, _Writer] = dict(_FAMILIES)
 
 
 def _writer_of(value: Any) -> _Writer:
     if isinstance(value, type):
         return _refused
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return _named_tuple
+        return lambda value, digits, depth: _named("named", value, _list(value, digits, depth))
     if dataclasses.is_dataclass(value) and not isinstance(value, Enum):
         return _dataclass
     return next((write for family, write in _FAMILIES if isinstance(value, family)), _refused)

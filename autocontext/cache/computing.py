@@ -29,21 +29,21 @@ _MUCH = 2_000
 class Computing:
     """Runs the steps of one cache's flows."""
 
-    def __init__(self, namespace: CacheNamespace, database: Database | None) -> None:
+    def __init__(self, namespace: CacheNamespace, database: Database) -> None:
         self._namespace, self._database = namespace, database
-        self.flights = None if database is None else Flights.of(database)
+        self.flights = Flights.of(database)
         self._threads: set[threading.Thread] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def do(self, step: CacheStep) -> Any:  # noqa: PLR0911 (one for each kind)
         """Run a step and return its answer."""
         # First, because it is the only step of most hits.
-        if isinstance(step, Read) and self._database is not None:
+        if isinstance(step, Read):
             return self._database.read(step.work)
         match step:
             case SlowCall(fn):
                 return fn()
-            case Write(work) if self._database is not None:
+            case Write(work):
                 return self._database.write(work)
             case Pause(length):
                 return time.sleep(length)
@@ -62,10 +62,10 @@ class Computing:
 
     async def ado(self, step: CacheStep) -> Any:  # noqa: PLR0911 (as above)
         """`do` without blocking the event loop."""
-        if isinstance(step, Read) and self._database is not None:
+        if isinstance(step, Read):
             return await self._database.aread(step.work)
         match step:
-            case Write(work) if self._database is not None:
+            case Write(work):
                 return await self._database.awrite(work)
             case Pause(length):
                 return await asyncio.sleep(length)
@@ -89,8 +89,7 @@ class Computing:
         for thread in list(self._threads):
             if thread.is_alive():
                 thread.join(_CLOSING)
-        if self.flights is not None:
-            self.flights.settle()
+        self.flights.settle()
 
     async def await_(self) -> None:
         """Wait up to five seconds for the tasks in the background, then `wait`."""

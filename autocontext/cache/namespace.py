@@ -134,7 +134,6 @@ class CacheNamespace:
     def __init__(
         self, namespace: str | Sequence[str], *, default_ttl: Seconds | None, max_entries: int | None,
         max_bytes: int | None, lease_seconds: Seconds | None, large_bytes: int, clock: Callable[[], float],
-        dialect: str = "sqlite",
     ) -> None:  # fmt: skip
         self.text = namespace_text(namespace)
         self.lease = (
@@ -147,7 +146,7 @@ class CacheNamespace:
         self.max_entries, self.max_bytes = _limit(max_entries, "max_entries"), _limit(max_bytes, "max_bytes")
         self.limited = (max_entries, max_bytes) != (None, None)
         self.large_bytes, self._clock = large_bytes, clock
-        self.server_now = SERVER_NOW[dialect]
+        self.server_now = SERVER_NOW["sqlite"]
         """SQL for the server's time in milliseconds since 1970."""
         self._unchecked = FOREVER, FOREVER
         """Entries and bytes stored since the limits were last checked. At first more than any limit."""

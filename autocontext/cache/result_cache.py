@@ -13,7 +13,7 @@ from autocontext.cache.canonical import CacheKey
 from autocontext.cache.computing import Computing
 from autocontext.cache.invalidating import Selection, calling, invalidating, noting, purging
 from autocontext.cache.memoizing import call_with, memoized
-from autocontext.cache.misses import CachedCall, CacheStep, Compute, MakeFunction, Miss, SlowCall, value_of
+from autocontext.cache.misses import CachedCall, Compute, MakeFunction, Miss, SlowCall, value_of
 from autocontext.cache.namespace import (
     CacheEntry,
     CacheNamespace,
@@ -30,9 +30,8 @@ from autocontext.cache.values import MISS, encoded
 from autocontext.content import queries as contents
 from autocontext.errors import UncacheableError
 from autocontext.flows import Flow, sync_and_async
-from autocontext.stores.closing import Closing
-from autocontext.stores.database import Database, Read, Work, Write, read, write
-from autocontext.stores.opening import open_database
+from autocontext.stores.closing import DatabasePart
+from autocontext.stores.database import SERVER_NOW, Database, Read, Work, Write, read, write
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,7 +39,7 @@ T = TypeVar("T")
 _Path = str | Path
 
 
-class ResultCache(Closing):
+class ResultCache(DatabasePart):
     """Results of one namespace, in a SQLite file, in memory, in PostgreSQL, or in an open Database.
 
     - `url`: a file path, ":memory:", a `postgresql://` URL, or an open Database, which stays open.
@@ -61,22 +60,16 @@ class ResultCache(Closing):
         default_ttl: Seconds | None = None, max_entries: int | None = None, max_bytes: int | None = None,
         large_bytes: int = 32 * 1024, lease_seconds: Seconds | None = 60.0, clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        self._owns_database = not isinstance(url, Database)
-        self._database = open_database(url) if enabled else None
-        try:
-            self._namespace = CacheNamespace(
-                namespace, default_ttl=default_ttl, max_entries=max_entries, max_bytes=max_bytes,
-                lease_seconds=lease_seconds, large_bytes=large_bytes, clock=clock,
-                dialect="sqlite" if self._database is None else self._database.dialect,
-            )  # fmt: skip
-            for schema in (contents.SCHEMA, rows.SCHEMA):
-                if self._database is not None:
-                    self._database.ensure(schema)
-        except BaseException:
-            if self._database is not None and self._owns_database:
-                self._database.close()
-            raise
-        self._computing = Computing(self._namespace, self._database)
+        # First, so that a wrong option opens nothing.
+        self._namespace = CacheNamespace(
+            namespace, default_ttl=default_ttl, max_entries=max_entries, max_bytes=max_bytes,
+            lease_seconds=lease_seconds, large_bytes=large_bytes, clock=clock,
+        )  # fmt: skip
+        super().__init__(url if enabled else ":memory:", contents.SCHEMA, rows.SCHEMA)
+        self._namespace.server_now = SERVER_NOW[self.database.dialect]
+        self.enabled = enabled
+        """Whether results are looked up and stored; otherwise the database is an empty one in memory."""
+        self._computing = Computing(self._namespace, self.database)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **options: Any) -> ResultCache:
@@ -90,8 +83,8 @@ class ResultCache(Closing):
         cache = cls(files.database_path(config), namespace=files.namespace_of(config), enabled=enabled, **options)
         path = files.json_file(config)
         try:
-            if path is not None and cache._database is not None:
-                files.import_once(path, cache._namespace, cache._database)
+            if path is not None and enabled:
+                files.import_once(path, cache._namespace, cache.database)
         except BaseException:
             cache.close()
             raise
@@ -102,11 +95,6 @@ class ResultCache(Closing):
         """The parts of the namespace."""
         return tuple(json.loads(self._namespace.text))
 
-    @property
-    def enabled(self) -> bool:
-        """Whether results are looked up and stored."""
-        return self._database is not None
-
     # ---------------------------------------------------------------------------------------------- single results
     def _get(self, key: CacheKey | str, default: Any = MISS) -> Flow[Any]:
         """The result of a key, a new copy for each caller; `default` if there is none or it has expired.
@@ -114,8 +102,6 @@ class ResultCache(Closing):
         A CacheKey finds a result only if it was computed from the same arguments. Raises StoreCorruptError for a
         damaged result.
         """
-        if self._database is None:
-            return default
         target = Target.of(key)
         entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(target))
         if entry is None or entry.kind == "error" or entry.expires <= self._namespace.now():
@@ -144,7 +130,7 @@ class ResultCache(Closing):
             return storing(self._namespace, entry) if fits(self._namespace, entry) else None
 
         work = yield SlowCall(prepared, value)
-        if self._database is None or work is None:
+        if work is None or not self.enabled:
             return False
         if (asking := calling.get()) is not None:
             yield Write(lambda: noting(self._namespace, Target.of(key), asking))
@@ -236,8 +222,6 @@ class ResultCache(Closing):
 
         With `marks` (see `autocontext.cache.marks`) it is asked only about results that may have one of them.
         """
-        if self._database is None:
-            return 0
         entries = yield from read(
             lambda: rows.every(self._namespace, whole=True) if marks is None else rows.marked(self._namespace, marks)
         )
@@ -251,7 +235,7 @@ class ResultCache(Closing):
 
     def _purge_expired(self) -> Flow[int]:
         """Remove expired results from the database. Returns their number."""
-        return 0 if self._database is None else (yield from write(lambda: purging(self._namespace)))
+        return (yield from write(lambda: purging(self._namespace)))
 
     purge_expired, apurge_expired = sync_and_async(_purge_expired)
 
@@ -259,14 +243,14 @@ class ResultCache(Closing):
     def _stats(self) -> Flow[CacheStats]:
         """What the namespace holds, and how often it helped this process."""
         ns = self._namespace
-        entries, size, _ = (0, 0, 0) if self._database is None else (yield from read(lambda: rows.totals(ns.text, 0)))
+        entries, size, _ = yield from read(lambda: rows.totals(ns.text, 0))
         return ns.stats(entries, size)
 
     stats, astats = sync_and_async(_stats)
 
     def _export_json(self, path: _Path) -> Flow[int]:
         """Write all results to a JSON file, `{"tasks": {key: result}}`, in one step. Returns their number."""
-        entries = [] if self._database is None else (yield from read(lambda: rows.every(self._namespace)))
+        entries = yield from read(lambda: rows.every(self._namespace))
         written: int = yield SlowCall(lambda: files.write(Path(path), entries))
         return written
 
@@ -279,7 +263,7 @@ class ResultCache(Closing):
         instead, with a warning, and 0 is returned.
         """
         entries = yield SlowCall(lambda: files.read(Path(path), self._namespace, on_corrupt=on_corrupt))
-        if self._database is None or not entries:
+        if not entries or not self.enabled:
             return 0
         yield Write((yield SlowCall(lambda: files.importing(self._namespace, entries))))
         self._namespace.count("stored", len(entries))
@@ -289,19 +273,17 @@ class ResultCache(Closing):
 
     def close(self) -> None:
         """Wait up to five seconds for computations in the background; close the database if this cache opened it."""
-        if self._database is not None and not self._database.closed:
+        if not self.database.closed:
             self._computing.wait()
-            self._database.write(self._namespace.write_uses)
-            if self._owns_database:
-                self._database.close()
+            self.database.write(self._namespace.write_uses)
+            super().close()
 
     async def aclose(self) -> None:
         """`close` for asynchronous callers."""
-        if self._database is not None and not self._database.closed:
+        if not self.database.closed:
             await self._computing.await_()
-            await self._database.awrite(self._namespace.write_uses)
-            if self._owns_database:
-                await self._database.aclose()
+            await self.database.awrite(self._namespace.write_uses)
+            await super().aclose()
 
     # -------------------------------------------------------------------------------------------------------- inner
     def _find(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Flow[Any]:
@@ -330,7 +312,7 @@ class ResultCache(Closing):
         self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions
     ) -> CachedCall | None:
         """What to look up; None if this call cannot be cached."""
-        if self._computing.flights is None:
+        if not self.enabled:
             return None
         try:
             key = call_key(task, params, options)
@@ -347,12 +329,12 @@ class ResultCache(Closing):
         return match
 
     def _removed(self, selection: Selection) -> Flow[int]:
-        return 0 if self._database is None else (yield from write(lambda: invalidating(self._namespace, selection)))
+        return (yield from write(lambda: invalidating(self._namespace, selection)))
 
-    def _do(self, step: CacheStep) -> Any:
+    def _do(self, step: Any) -> Any:
         return self._computing.do(step)
 
-    async def _ado(self, step: CacheStep) -> Any:
+    async def _ado(self, step: Any) -> Any:
         return await self._computing.ado(step)
 
 

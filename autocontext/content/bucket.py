@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from autocontext import flows
 from autocontext.errors import MissingExtraError, StoreError
+from autocontext.flows import operation
 from autocontext.stores.checks import checked_place
 from autocontext.stores.database import Read, Write
 
@@ -87,14 +88,14 @@ class Bucket:
     def do(self, step: Read | Write) -> Any:
         """Run the flow of a step. There are no transactions."""
         self._check_process()
-        operation: Generator[Any, Any, Any] = step.work()
-        return flows.run(operation, self._do)
+        flow: Generator[Any, Any, Any] = step.work()
+        return flows.run(flow, self._do)
 
     async def ado(self, step: Read | Write) -> Any:
         """`do` without blocking the event loop."""
         self._check_process()
-        operation: Generator[Any, Any, Any] = step.work()
-        return await flows.arun(operation, self._ado)
+        flow: Generator[Any, Any, Any] = step.work()
+        return await flows.arun(flow, self._ado)
 
     def _check_process(self) -> None:
         if not _process:
@@ -106,63 +107,42 @@ class Bucket:
             )
 
     def _do(self, request: Request) -> Any:
-        try:
-            return self._run(request)
-        except (BaseError, OSError) as e:
-            return self._answer_in(e)
+        return flows.run(self._answer(request), flows.do)
 
     async def _ado(self, request: Request) -> Any:
+        return await flows.arun(self._answer(request), flows.ado)
+
+    def _answer(self, request: Request) -> flows.Flow[Any]:
+        """The answer to a request. Raises StoreError for a problem of the service."""
+        objects = self._objects
         try:
-            return await self._arun(request)
-        except (BaseError, OSError) as e:
-            return self._answer_in(e)
-
-    def _answer_in(self, error: Exception) -> bool | None:
-        """The answer that an error stands for; raises StoreError for a problem of the service."""
-        if isinstance(error, AlreadyExistsError):
+            match request:
+                case Get(path, _, None):
+                    response = yield operation(obstore.get, obstore.get_async, objects, path)
+                    return bytes((yield operation(response.bytes, response.bytes_async)))
+                case Get(path, start, size):
+                    part = operation(
+                        obstore.get_range, obstore.get_range_async, objects, path, start=start, length=size
+                    )
+                    return bytes((yield part))
+                case Put(path, body, new):
+                    mode = "create" if new else "overwrite"
+                    yield operation(obstore.put, obstore.put_async, objects, path, body, mode=mode)
+                case Copy(path, to):
+                    yield operation(obstore.copy, obstore.copy_async, objects, path, to)
+                case Delete(path):
+                    yield operation(obstore.delete, obstore.delete_async, objects, path)
+                case List(prefix):
+                    listing = obstore.list(objects, prefix=prefix)
+                    found = yield operation(listing.collect, listing.collect_async)
+                    return sorted((str(each["path"]), int(each["size"])) for each in found)
+        except AlreadyExistsError:
             return False
-        if isinstance(error, FileNotFoundError):
+        except FileNotFoundError:
             return None
-        raise StoreError(f"{self.name}: {_first_line(error)}") from error
-
-    def _run(self, request: Request) -> Any:
-        objects = self._objects
-        if isinstance(request, Get) and request.size is None:
-            return bytes(obstore.get(objects, request.path).bytes())
-        if isinstance(request, Get):
-            return bytes(obstore.get_range(objects, request.path, start=request.start, length=request.size or 0))
-        if isinstance(request, Put):
-            obstore.put(objects, request.path, request.body, mode="create" if request.new else "overwrite")
-            return True
-        if isinstance(request, Copy):
-            obstore.copy(objects, request.path, request.to)
-            return True
-        if isinstance(request, Delete):
-            return obstore.delete(objects, request.path)
-        return _listed(obstore.list(objects, prefix=request.prefix).collect())
-
-    async def _arun(self, request: Request) -> Any:
-        objects = self._objects
-        if isinstance(request, Get) and request.size is None:
-            response = await obstore.get_async(objects, request.path)
-            return bytes(await response.bytes_async())
-        if isinstance(request, Get):
-            return bytes(
-                await obstore.get_range_async(objects, request.path, start=request.start, length=request.size or 0)
-            )
-        if isinstance(request, Put):
-            await obstore.put_async(objects, request.path, request.body, mode="create" if request.new else "overwrite")
-            return True
-        if isinstance(request, Copy):
-            await obstore.copy_async(objects, request.path, request.to)
-            return True
-        if isinstance(request, Delete):
-            return await obstore.delete_async(objects, request.path)
-        return _listed(await obstore.list(objects, prefix=request.prefix).collect_async())
-
-
-def _listed(objects: Any) -> list[tuple[str, int]]:
-    return sorted((str(each["path"]), int(each["size"])) for each in objects)
+        except (BaseError, OSError) as e:
+            raise StoreError(f"{self.name}: {_first_line(e)}") from e
+        return True
 
 
 def _first_line(error: Exception) -> str:

@@ -1,14 +1,38 @@
-"""Base classes: `with` blocks in sync and async code, and parts that close a database only if they opened it."""
+"""Base classes: `with` blocks in sync and async code, and parts that close a database only if they opened it.
+
+`awaitable` gives a method that has no asynchronous way of its own one in a thread.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from autocontext.flows import Operation
+from autocontext.flows.threads import in_thread
 from autocontext.stores.database import Database, Read, Schema, Write
 from autocontext.stores.opening import open_database
+
+S = TypeVar("S")
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def awaitable(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The method of the same name with an `a` before it: does in a thread what the method does, a subclass's too."""
+    name = method.__name__
+
+    @wraps(method)
+    async def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = await in_thread(lambda: getattr(self, name)(*args, **kwargs))
+        return result
+
+    call.__name__ = f"a{name}"
+    call.__qualname__ = method.__qualname__.removesuffix(name) + call.__name__
+    return call
 
 
 class Closing(ABC):

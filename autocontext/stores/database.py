@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 from autocontext.errors import StoreError, StoreVersionError
+from autocontext.flows.threads import in_thread
 
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
@@ -120,25 +121,33 @@ class Database(ABC):
     """Whether it has the key of an encrypted database."""
     _closed: bool = False
 
-    @abstractmethod
     def read(self, work: Callable[[], Work[T]]) -> T:
         """Run a read-only transaction on one consistent state."""
+        return self._run(work, writes=False)
 
-    @abstractmethod
     def write(self, work: Callable[[], Work[T]]) -> T:
         """Run statements as one transaction: all or nothing, and durable when this returns.
 
         `work` may be called more than once: it starts again after a serialization failure or a lost connection. Raises
         StoreError if the database is locked for too long, full, read-only or not reachable.
         """
+        return self._run(work, writes=True)
 
-    @abstractmethod
     async def aread(self, work: Callable[[], Work[T]]) -> T:
         """`read` without blocking the event loop."""
+        return await self._arun(work, writes=False)
 
-    @abstractmethod
     async def awrite(self, work: Callable[[], Work[T]]) -> T:
         """`write` without blocking the event loop."""
+        return await self._arun(work, writes=True)
+
+    @abstractmethod
+    def _run(self, work: Callable[[], Work[T]], *, writes: bool) -> T:
+        """Run a transaction."""
+
+    async def _arun(self, work: Callable[[], Work[T]], *, writes: bool) -> T:
+        """`_run` without blocking the event loop: here, in a thread."""
+        return await in_thread(lambda: self.write(work) if writes else self.read(work))
 
     def do(self, step: Read | Write) -> Any:
         """Run the transaction of a flow's step."""

@@ -6,11 +6,11 @@ import gc
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, NoReturn, TypeVar, Unpack
 from zlib import crc32
 
 from autocontext.errors import StoreCorruptError
-from autocontext.flows.threads import in_thread
+from autocontext.flows import compute, sync_and_async
 from autocontext.history.entries import Entry
 from autocontext.history.stored import Stored
 from autocontext.messages import Msg
@@ -19,7 +19,7 @@ from autocontext.stores import session_statements as statements
 from autocontext.stores.chain import follow
 from autocontext.stores.checks import checked_seconds
 from autocontext.stores.closing import DatabasePart
-from autocontext.stores.database import Database, Row, Work
+from autocontext.stores.database import Database, Row, Steps, Work, read, write
 from autocontext.stores.indexing import SearchIndex, Span
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Entries, Page, Revision, SessionInfo, SessionKey, storable, version_of
@@ -74,19 +74,28 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         rows = [_row(session, number, entry, batch) for number, entry in enumerate(entries, after)]
         return partial(self._append, rows, version_of(after), None if self._ttl is None else expiry(self._ttl))
 
-    def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
+    def _read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> Steps[list[Entry]]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
 
         Raises StoreCorruptError naming session and sequence; the entries before that can be read with `until`.
+        Unpacking takes about 30 us per entry.
         """
         try:
-            rows = self.database.read(partial(statements.read, session, after, until))
+            rows = yield from read(partial(statements.read, session, after, until))
         except StoreCorruptError as e:
-            lost = self._first_lost(session, after, until)
-            if lost > after:
-                self.read(session, after=after, until=lost)  # an entry before it that was changed is reported first
-            raise StoreCorruptError(f"{self._place(session, lost)}: {e}") from e
+            error = e
+            yield from compute(lambda: self._tell_lost(session, after, until, error))
+            raise
         return self._unpacked(session, after, rows, _entry)
+
+    read, aread = sync_and_async(_read)
+
+    def _tell_lost(self, session: SessionKey, after: int, until: int | None, error: StoreCorruptError) -> NoReturn:
+        """Raise StoreCorruptError naming the first entry that cannot be read."""
+        lost = self._first_lost(session, after, until)
+        if lost > after:
+            self.read(session, after=after, until=lost)  # an entry before it that was changed is reported first
+        raise StoreCorruptError(f"{self._place(session, lost)}: {error}") from error
 
     def _read_spans(self, spans: Sequence[Span]) -> list[list[Entry]]:
         """The entries of each span, from one transaction."""
@@ -126,30 +135,17 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 
         return self._unpacked(session, 0, rows, entry)
 
-    async def aread(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
-        """`read` without waiting for the database in the event loop; unpacking takes about 30 us per entry."""
-        try:
-            rows = await self.database.aread(partial(statements.read, session, after, until))
-        except StoreCorruptError:
-            # The synchronous method finds and reports the damaged entry.
-            return await in_thread(lambda: self.read(session, after=after, until=until))
-        return self._unpacked(session, after, rows, _entry)
-
-    def sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
+    def _sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> Steps[list[SessionInfo]]:
         """The sessions of a user (None: of all users), most recently written first; all, or a page of them."""
-        return self.database.read(partial(statements.sessions, user_id, **page))
+        return (yield from read(partial(statements.sessions, user_id, **page)))
 
-    async def asessions(self, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
-        """`sessions` without blocking the event loop."""
-        return await self.database.aread(partial(statements.sessions, user_id, **page))
+    sessions, asessions = sync_and_async(_sessions)
 
-    def delete(self, session: SessionKey) -> bool:
+    def _delete(self, session: SessionKey) -> Steps[bool]:
         """Delete a session; False if there was none."""
-        return self.database.write(partial(statements.delete, session))
+        return (yield from write(partial(statements.delete, session)))
 
-    async def adelete(self, session: SessionKey) -> bool:
-        """`delete` without blocking the event loop."""
-        return await self.database.awrite(partial(statements.delete, session))
+    delete, adelete = sync_and_async(_delete)
 
     def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
         """Replace entries by their number, all or none."""

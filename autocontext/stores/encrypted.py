@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Unpack
 
 from autocontext.errors import Conflict, StoreError
+from autocontext.flows import DoesSteps, Flow, Operation, sync_and_async
+from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry, Sealed
 from autocontext.stores.lifecycle import Attempts, Lifecycle, swap_in
 from autocontext.stores.protocol import (
@@ -25,7 +27,7 @@ _AT_ONCE = 500
 """Entries that one transaction encrypts with the current key."""
 
 
-class EncryptedSessionStore(Lifecycle):
+class EncryptedSessionStore(DoesSteps, Lifecycle):
     """Encrypts every entry with AES-256-GCM before `store` sees it; needs the extra `crypto`.
 
     `key` is 32 random bytes, or several such keys by their ids: `current` encrypts new entries, the others only
@@ -42,26 +44,25 @@ class EncryptedSessionStore(Lifecycle):
     def __repr__(self) -> str:
         return f"EncryptedSessionStore({self.store!r}, {self._keys!r})"
 
-    def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
+    def _append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> Flow[None]:
         """Store entries after the first `after` ones, all or none. Raises Conflict if the session is longer."""
-        self.store.append(session, self._sealed(session, entries, after), after=after)
+        storable(session)
+        sealed = [self._keys.seal(entry, session, number) for number, entry in enumerate(entries, after)]
+        yield self._of_store("append", session, sealed, after=after)
 
-    async def aappend(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
-        """`append` without blocking the event loop."""
-        await self._awaitable("append")(session, self._sealed(session, entries, after), after=after)
+    append, aappend = sync_and_async(_append)
 
-    def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
+    def _read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> Flow[list[Entry]]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
 
         Raises StoreError if the key of an entry is missing, StoreCorruptError if a key is wrong or a record was
         changed.
         """
-        return self._opened(session, self.store.read(session, after=after, until=until), after)
+        entries: list[Entry] = yield self._of_store("read", session, after=after, until=until)
+        opened = [self._open(session, entry, number) for number, entry in enumerate(entries, after)]
+        return Entries(opened, version_of(entries)) if isinstance(entries, Entries) else opened
 
-    async def aread(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
-        """`read` without blocking the event loop."""
-        entries = await self._awaitable("read")(session, after=after, until=until)
-        return self._opened(session, entries, after)
+    read, aread = sync_and_async(_read)
 
     def rotate(self, session: SessionKey) -> int:
         """Encrypt with the current key the entries that have another; returns their number. May be run again."""
@@ -100,17 +101,23 @@ class EncryptedSessionStore(Lifecycle):
         sealed = {number: self._keys.seal(entry, session, number) for number, entry in entries.items()}
         self.store.rewrite(session, sealed)
 
+    def _sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> Flow[list[SessionInfo]]:
+        """All sessions of a user (None: of all users), most recently written first; all, or a page of them."""
+        infos: list[SessionInfo] = yield self._of_store("sessions", user_id, **page)
+        return infos
+
+    sessions, asessions = sync_and_async(_sessions)
+
+    def _delete(self, session: SessionKey) -> Flow[bool]:
+        """Delete a session; False if there was none."""
+        there_was: bool = yield self._of_store("delete", session)
+        return there_was
+
+    delete, adelete = sync_and_async(_delete)
+
     def revisions(self, session: SessionKey) -> list[Revision]:
         """The earlier states of a session, oldest first."""
         return self.store.revisions(session)
-
-    def sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
-        """All sessions of a user (None: of all users), most recently written first; all, or a page of them."""
-        return self.store.sessions(user_id, **page)  # type: ignore[misc]  # one of your own may know no pages
-
-    def delete(self, session: SessionKey) -> bool:
-        """Delete a session; False if there was none."""
-        return self.store.delete(session)
 
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
         """Let a session expire in `ttl` seconds, or never (None); False for an unknown session."""
@@ -124,26 +131,17 @@ class EncryptedSessionStore(Lifecycle):
         """Remove replaced and deleted data from the files of `store`."""
         self.store.scrub()
 
-    def close(self) -> None:
+    def _close(self) -> Flow[None]:
         """Close `store`."""
-        self.store.close()
+        yield self._of_store("close")
 
-    async def aclose(self) -> None:
-        """`close` for asynchronous callers."""
-        await self._awaitable("close")()
+    close, aclose = sync_and_async(_close)
 
-    def _awaitable(self, name: str) -> Callable[..., Awaitable[Any]]:
-        """The asynchronous form of a method of `store`; one of your own may have none."""
+    def _of_store(self, name: str, *args: Any, **options: Any) -> Operation:
+        """The call of a method of `store` in its two forms; one of your own may have only the first."""
+        call = partial(getattr(self.store, name), *args, **options)
         own = getattr(self.store, f"a{name}", None)
-        return partial(getattr(Lifecycle, f"a{name}"), self.store) if own is None else own
-
-    def _sealed(self, session: SessionKey, entries: Iterable[Entry], after: int) -> list[Entry]:
-        storable(session)
-        return [self._keys.seal(entry, session, after + i) for i, entry in enumerate(entries)]
-
-    def _opened(self, session: SessionKey, entries: list[Entry], after: int) -> list[Entry]:
-        opened = [self._open(session, entry, after + i) for i, entry in enumerate(entries)]
-        return Entries(opened, version_of(entries)) if isinstance(entries, Entries) else opened
+        return Operation(call, partial(in_thread, call) if own is None else partial(own, *args, **options))
 
     def _open(self, session: SessionKey, entry: Entry, sequence: int) -> Entry:
         if not isinstance(entry, Sealed):

@@ -40,21 +40,11 @@ class _Beneath(Database):
         self.name = database.name
         self.dialect: Literal["sqlite", "postgresql"] = database.dialect  # type: ignore[misc]  # of each object here
 
-    def read(self, work: Callable[[], Work[T]]) -> T:
-        """Run a read-only transaction on one consistent state."""
-        return self._database.read(self._through(work))
+    def _run(self, work: Callable[[], Work[T]], *, writes: bool) -> T:
+        return (self._database.write if writes else self._database.read)(self._through(work))
 
-    def write(self, work: Callable[[], Work[T]]) -> T:
-        """Run statements as one transaction."""
-        return self._database.write(self._through(work))
-
-    async def aread(self, work: Callable[[], Work[T]]) -> T:
-        """`read` without blocking the event loop."""
-        return await self._database.aread(self._through(work))
-
-    async def awrite(self, work: Callable[[], Work[T]]) -> T:
-        """`write` without blocking the event loop."""
-        return await self._database.awrite(self._through(work))
+    async def _arun(self, work: Callable[[], Work[T]], *, writes: bool) -> T:
+        return await (self._database.awrite if writes else self._database.aread)(self._through(work))
 
     def _through(self, work: Callable[[], Work[T]]) -> Callable[[], Work[T]]:
         """The transaction as the database beneath runs it."""

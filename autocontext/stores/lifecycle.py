@@ -5,40 +5,25 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from autocontext.errors import Conflict, InvalidMessage
-from autocontext.flows.threads import in_thread
 from autocontext.history.children import ancestors
 from autocontext.history.entries import Entry
 from autocontext.stores.checks import checked_ids
+from autocontext.stores.closing import awaitable
 from autocontext.stores.erasing import erase_messages
 from autocontext.stores.exported import dump_lines, load
 from autocontext.stores.private_files import write_private
 from autocontext.stores.protocol import SessionKey, storable, stored_entries
 
 if TYPE_CHECKING:
-    from typing import Protocol, Unpack
+    from typing import Unpack
 
-    from autocontext.stores.protocol import Page, SessionInfo, SessionStore
+    from autocontext.stores.protocol import SessionStore
     from autocontext.stores.search import Filters, Found
-
-    class _Searching(SessionStore, Protocol):
-        """A store that inherits Lifecycle."""
-
-        def search(
-            self,
-            text: str,
-            *,
-            user_id: str,
-            session_id: str | None = None,
-            limit: int = 10,
-            **filters: Unpack[Filters],
-        ) -> list[Found]: ...
-
-        def erase(self, session: SessionKey, ids: Iterable[str]) -> int: ...
 
 
 _ATTEMPTS = 200
@@ -135,54 +120,10 @@ class Lifecycle:
         segments = [place for key, entries in logs.items() for place in LogSearch(key).index(entries)]
         return with_snippets(text, best_hits(asked, segments), lambda places: {p: logs[p[0]][p[1]] for p in places})
 
-    async def aappend(self: SessionStore, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
-        """`append` in a thread, unless the store has asynchronous connections."""
-        await in_thread(lambda: self.append(session, entries, after=after))
-
-    async def aread(
-        self: SessionStore, session: SessionKey, *, after: int = 0, until: int | None = None
-    ) -> list[Entry]:
-        """`read` in a thread."""
-        return await in_thread(lambda: self.read(session, after=after, until=until))
-
-    async def asessions(self: SessionStore, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
-        """`sessions` in a thread."""
-        return await in_thread(lambda: self.sessions(user_id, **page))  # type: ignore[misc]  # as EncryptedSessionStore
-
-    async def adelete(self: SessionStore, session: SessionKey) -> bool:
-        """`delete` in a thread."""
-        return await in_thread(lambda: self.delete(session))
-
-    async def asearch(
-        self: _Searching,
-        text: str,
-        *,
-        user_id: str,
-        session_id: str | None = None,
-        limit: int = 10,
-        **filters: Unpack[Filters],
-    ) -> list[Found]:
-        """`search` in a thread."""
-        return await in_thread(
-            lambda: self.search(text, user_id=user_id, session_id=session_id, limit=limit, **filters)
-        )
-
-    async def aerase(self: _Searching, session: SessionKey, ids: Iterable[str]) -> int:
-        """`erase` in a thread."""
-        return await in_thread(lambda: self.erase(session, ids))
+    asearch, aerase = awaitable(search), awaitable(erase)
 
     # The earlier names.
     redact, aredact = erase, aerase
-
-    async def aclose(self: SessionStore) -> None:
-        """`close` in a thread."""
-        await in_thread(self.close)
-
-    def scrub(self) -> None:
-        """Nothing to do: this store keeps no replaced data."""
-
-    def close(self) -> None:
-        """Nothing to close."""
 
     def export_jsonl(self: SessionStore, session: SessionKey, to: str | Path | TextIO) -> int:
         """Write a session's entries to a file as JSON lines, after a line with their number; returns that number.

@@ -1,5 +1,7 @@
 """Connections of psycopg that notice when their server is gone, and one work run on them.
 
+The flows here yield calls of psycopg's methods, whose results are to be awaited on an asynchronous connection.
+
 A connection is in autocommit mode, and the statements of a work are between BEGIN and COMMIT, each a round trip. A
 statement that is `Alone` needs neither: one round trip, and it is durable. Where it does need them, for a limit that
 holds in one transaction only, all three go together.
@@ -7,13 +9,13 @@ holds in one transaction only, all three go together.
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import re
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import closing, suppress
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -23,7 +25,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.array import ListBinaryDumper
 
 from autocontext.errors import StoreError
-from autocontext.flows import arun, run
+from autocontext.flows import Flow, run
 from autocontext.flows.forking import part_at_fork
 from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import refused_value
@@ -64,22 +66,11 @@ class Service(NamedTuple):
             raise StoreError(f"{address.name}: the database URL cannot be read ({str(e).strip()})") from None
         return cls(address, conninfo, patience)
 
-    def connection(self, *, asking: bool = False) -> SyncConnection:
-        """A new connection."""
-        made = SyncConnection.connect(self.conninfo, autocommit=True)
+    def connecting(self, kind: type[Connection], *, asking: bool = False) -> Flow[Connection]:
+        """Open a connection of this kind, an asynchronous one for the running event loop."""
+        made: Connection = yield partial(kind.connect, self.conninfo, autocommit=True)
         made.service, made.process, made.asking = self, os.getpid(), asking
-        run(made.beginning(made), lambda statement: made.execute(statement.sql).fetchall())
-        return made
-
-    async def aconnection(self) -> AsyncConnection:
-        """A new connection of the running event loop."""
-        made = await AsyncConnection.connect(self.conninfo, autocommit=True)
-        made.service, made.process = self, os.getpid()
-
-        async def answer(statement: Statement) -> list[Row]:
-            return await (await made.execute(statement.sql)).fetchall()
-
-        await arun(made.beginning(made), answer)
+        yield from made.beginning(made)
         return made
 
 
@@ -158,7 +149,7 @@ class _Watched:
                 os.dup2(nothing, socket, inheritable=False)
                 os.close(nothing)
 
-    def beginning(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Work[None]:
+    def beginning(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Flow[None]:
         """What a new connection does first."""
         part_at_fork(self)
         connection.adapters.register_dumper(Array, _ArrayDumper)
@@ -166,14 +157,15 @@ class _Watched:
         if version and self.service.address.engine != "cockroachdb":
             name = self.service.address.name
             raise StoreError(f"{name}: this is not PostgreSQL ({version}); for CockroachDB give a cockroachdb:// URL")
-        [(backend, limit)] = yield Statement("SELECT pg_backend_pid(), current_setting('lock_timeout', true)")
+        ask = "SELECT pg_backend_pid(), current_setting('lock_timeout', true)"
+        [(backend, limit)] = yield (yield partial(connection.execute, ask)).fetchall
         milliseconds = max(1, round(1000 * self.service.patience))
         if backend != connection.info.backend_pid:
             # The next session does not have our prepared statements, or has another client's under the same name.
             self.pooled, connection.prepare_threshold = True, None
             self.limit = f"; SET LOCAL lock_timeout = {milliseconds}" if limit == "0" else ""
         elif limit == "0":  # otherwise the URL or the server says how long to wait
-            yield Statement(f"SELECT set_config('lock_timeout', '{milliseconds}', false)")
+            yield partial(connection.execute, f"SELECT set_config('lock_timeout', '{milliseconds}', false)")
 
     @property
     def patience(self) -> float:
@@ -206,7 +198,7 @@ class _Watched:
 
     def _is_at_work(self) -> bool:
         try:
-            with closing(self.service.connection(asking=True)) as other:
+            with closing(run(self.service.connecting(SyncConnection, asking=True), call)) as other:
                 states = other.execute(
                     "SELECT state FROM pg_stat_activity WHERE pid = %s", [self.pgconn.backend_pid]
                 ).fetchall()
@@ -267,59 +259,49 @@ class AsyncConnection(_Watched, psycopg.AsyncConnection[Any]):
             raise
 
 
-def drive(connection: SyncConnection, isolation: str, work: Work[T]) -> T:
+Connection = TypeVar("Connection", SyncConnection, AsyncConnection)
+
+
+def call(step: Callable[[], Any]) -> Any:
+    """Do a step of the flows here, a call of psycopg."""
+    return step()
+
+
+async def acall(step: Callable[[], Awaitable[Any]]) -> Any:
+    """`call` on an asynchronous connection."""
+    return await step()
+
+
+def driven(connection: SyncConnection | AsyncConnection, isolation: str, work: Work[T]) -> Flow[T]:
     """Run a work on a connection; its changes are durable when this returns."""
-
-    def answer(statement: Statement) -> list[Row]:
-        together = isinstance(statement, _Together)
-        cursor = psycopg.ClientCursor(connection) if together else connection.cursor(binary=bool(statement.params))
-        try:
-            _send(cursor, statement)
-            return cursor.fetchall() if _has_rows(cursor) else []
-        except _REFUSED as e:
-            _check_values(connection, statement, e)
-            raise
-        except BaseException as e:
-            if (interrupt := _interrupt_of_batch(connection, statement, e)) is not None:
-                raise interrupt from None
-            raise
-
     try:
-        return run(_in_transaction(connection, isolation, work), answer)
-    except BaseException:
-        if connection.pgconn.transaction_status in _BEGUN:
-            with suppress(psycopg.Error):
-                connection.execute("ROLLBACK")
-        raise
-
-
-async def adrive(connection: AsyncConnection, isolation: str, work: Work[T]) -> T:
-    """`drive` on an asynchronous connection."""
-
-    async def answer(statement: Statement) -> list[Row]:
-        together = isinstance(statement, _Together)
-        cursor = psycopg.AsyncClientCursor(connection) if together else connection.cursor(binary=bool(statement.params))
-        try:
-            await _send(cursor, statement)
-            return await cursor.fetchall() if _has_rows(cursor) else []
-        except _REFUSED as e:
-            _check_values(connection, statement, e)
-            raise
-        except GeneratorExit:
-            raise
-        except BaseException as e:
-            if (interrupt := _interrupt_of_batch(connection, statement, e)) is not None:
-                raise interrupt from None
-            raise
-
-    try:
-        return await arun(_in_transaction(connection, isolation, work), answer)
+        return (yield from _in_transaction(connection, isolation, work))
     except GeneratorExit:
         raise
     except BaseException:
         if connection.pgconn.transaction_status in _BEGUN:
             with suppress(psycopg.Error):
-                await connection.execute("ROLLBACK")
+                yield partial(connection.execute, "ROLLBACK")
+        raise
+
+
+def _answer(connection: SyncConnection | AsyncConnection, statement: Statement) -> Flow[list[Row]]:
+    """Send a statement; its rows."""
+    cursor: Any = connection.cursor(binary=bool(statement.params))
+    if isinstance(statement, _Together):
+        kind: Any = psycopg.ClientCursor if isinstance(connection, SyncConnection) else psycopg.AsyncClientCursor
+        cursor = kind(connection)
+    try:
+        yield partial(_send, cursor, statement)
+        return (yield cursor.fetchall) if _has_rows(cursor) else []
+    except _REFUSED as e:
+        _check_values(connection, statement, e)
+        raise
+    except GeneratorExit:
+        raise
+    except BaseException as e:
+        if (interrupt := _interrupt_of_batch(connection, statement, e)) is not None:
+            raise interrupt from None
         raise
 
 
@@ -369,8 +351,8 @@ def _keeps_backslashes(connection: _Watched) -> bool:
     return connection.pgconn.parameter_status(b"standard_conforming_strings") == b"on"
 
 
-def _in_transaction(connection: _Watched, isolation: str, work: Work[T]) -> Generator[Statement, list[Row], T]:
-    """The statements of a work, with BEGIN and COMMIT where needed."""
+def _in_transaction(connection: SyncConnection | AsyncConnection, isolation: str, work: Work[T]) -> Flow[T]:
+    """Run the statements of a work, with BEGIN and COMMIT where needed."""
     rows: Any = None
     begun = False
     while True:
@@ -385,21 +367,21 @@ def _in_transaction(connection: _Watched, isolation: str, work: Work[T]) -> Gene
         if not begun:
             begin = f"BEGIN ISOLATION LEVEL {isolation}{connection.limit}"
             if isinstance(statement, Alone) and not connection.limit:
-                rows = yield statement
+                rows = yield from _answer(connection, statement)
                 continue
             if isinstance(statement, Alone) and _keeps_backslashes(connection):
                 sql, params = statement
-                rows = yield _Together(f"{begin}; {sql}; COMMIT", params)
+                rows = yield from _answer(connection, _Together(f"{begin}; {sql}; COMMIT", params))
                 continue
-            yield Statement(begin)
+            yield from _answer(connection, Statement(begin))
             begun = True
-        rows = yield statement
+        rows = yield from _answer(connection, statement)
     if begun:
-        yield Statement("COMMIT")
+        yield from _answer(connection, Statement("COMMIT"))
     return result
 
 
-@functools.lru_cache(maxsize=512)
+@lru_cache(maxsize=512)
 def _query(sql: str) -> str:
     """A statement with its `:parameters` in psycopg's syntax."""
     return _PARAM.sub(r"%(\1)s", sql.replace("%", "%%"))

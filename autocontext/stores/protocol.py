@@ -139,7 +139,6 @@ class SessionStore(Protocol):
         Raises Conflict unless the session has exactly `after` entries. If `after` is a Position, raises Conflict also
         if that version was rewritten since, and SessionGone if that session was deleted.
         """
-        ...
 
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
@@ -147,39 +146,30 @@ class SessionStore(Protocol):
         The list should be Entries: with a plain list a memory does not notice that its session was deleted or
         rewritten. Raises StoreCorruptError naming session and sequence of a damaged entry.
         """
-        ...
 
     def revisions(self, session: SessionKey) -> list[Revision]:
         """The earlier states of a session, oldest first."""
-        ...
 
     def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
         """All sessions of a user (None: of all users), most recently written first."""
-        ...
 
     def delete(self, session: SessionKey) -> bool:
         """Delete a session; False if there was none."""
-        ...
 
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
         """Let a session expire in `ttl` seconds, or never (None); False for an unknown session."""
-        ...
 
     def purge_expired(self) -> int:
         """Delete expired sessions, and return their number."""
-        ...
 
     def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
         """Replace entries by their number, all or none. `erase` needs it."""
-        ...
 
     def scrub(self) -> None:
         """Remove rewritten and deleted data from the store's files, unless that happens by itself."""
-        ...
 
     def close(self) -> None:
         """Close files and connections."""
-        ...
 
 
 def checked_store(store: SessionStore | None, owner: str) -> SessionStore | None:

@@ -6,9 +6,12 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from typing import ClassVar, Literal, TypeVar
+from contextlib import closing
+from functools import partial
+from typing import Any, ClassVar, Literal, TypeVar
 
 from autocontext.errors import MissingExtraError
+from autocontext.flows import Flow, arun, run
 from autocontext.models.per_loop import PerLoop
 from autocontext.stores.checks import checked_patience
 from autocontext.stores.connections import Connections, Lease
@@ -19,7 +22,7 @@ try:
     import psycopg
     from psycopg.pq import TransactionStatus
 
-    from autocontext.stores.postgres import AsyncConnection, Service, SyncConnection, adrive, drive
+    from autocontext.stores.postgres import AsyncConnection, Service, SyncConnection, acall, call, driven
     from autocontext.stores.sql_errors import AllInUse, Attempts
 except ImportError as e:
     raise MissingExtraError("PostgreSQL", "sql") from e
@@ -52,7 +55,7 @@ class SqlDatabase(Database):
         self.name = address.name
         self._patience, self._size = checked_patience(patience), pool_size
         self._service = Service.at(address, self._patience)
-        self._reading, self._writing = _ISOLATION[address.engine]
+        self._isolation = _ISOLATION[address.engine]
         self._reached = False
         """False until the server has answered once. Until then errors are not retried: the URL may be wrong."""
         self._generation = 0
@@ -68,22 +71,6 @@ class SqlDatabase(Database):
     def __repr__(self) -> str:
         return f"SqlDatabase({self.name!r})"
 
-    def read(self, work: Callable[[], Work[T]]) -> T:
-        """Run a read-only transaction on one consistent state."""
-        return self._run(work, self._reading)
-
-    def write(self, work: Callable[[], Work[T]]) -> T:
-        """Run statements as one transaction."""
-        return self._run(work, self._writing)
-
-    async def aread(self, work: Callable[[], Work[T]]) -> T:
-        """`read` on an asynchronous connection."""
-        return await self._arun(work, self._reading)
-
-    async def awrite(self, work: Callable[[], Work[T]]) -> T:
-        """`write` on an asynchronous connection."""
-        return await self._arun(work, self._writing)
-
     def close(self) -> None:
         """Close the pooled connections of synchronous code; only `aclose` reaches those of an event loop."""
         self._closed = True
@@ -94,45 +81,35 @@ class SqlDatabase(Database):
         self.close()
         await self._pools.aclose()
 
-    def _run(self, work: Callable[[], Work[T]], isolation: str) -> T:
-        attempts = Attempts(self.name, self._patience)
-        while True:
-            self._check_usable()
-            pool = self._pool
-            try:
-                lease = self._lease(pool)
-                if lease.connection is None:
-                    lease.connection = self._service.connection()
-                    self._reached = True
-                try:
-                    return drive(lease.connection, isolation, work())
-                except psycopg.errors.ReadOnlySqlTransaction:
-                    lease.close()  # it stays so, also once the server takes writes again
-                    raise
-                finally:
-                    self._give_back(pool, lease)
-            except _FAILURES as e:
-                time.sleep(attempts.pause_after(e, reached=self._reached))
+    def _run(self, work: Callable[[], Work[T]], *, writes: bool) -> T:
+        # Closed, since an interrupt may end the driver without a word to the flow, which has a connection.
+        with closing(self._attempts(work, self._isolation[writes], SyncConnection)) as flow:
+            return run(flow, call)
 
-    async def _arun(self, work: Callable[[], Work[T]], isolation: str) -> T:
+    async def _arun(self, work: Callable[[], Work[T]], *, writes: bool) -> T:
+        return await arun(self._attempts(work, self._isolation[writes], AsyncConnection), acall)
+
+    def _attempts(self, work: Callable[[], Work[T]], isolation: str, kind: type[Connection]) -> Flow[T]:
+        asynchronous = kind is AsyncConnection
         attempts = Attempts(self.name, self._patience)
         while True:
             self._check_usable()
-            pool = await self._pools.client()
+            pool: Any = (yield self._pools.client) if asynchronous else self._pool
             try:
                 lease = self._lease(pool)
                 if lease.connection is None:
-                    lease.connection = await self._service.aconnection()
+                    lease.connection = yield from self._service.connecting(kind)
                     self._reached = True
                 try:
-                    return await adrive(lease.connection, isolation, work())
+                    return (yield from driven(lease.connection, isolation, work()))
                 except psycopg.errors.ReadOnlySqlTransaction:
                     lease.close()  # it stays so, also once the server takes writes again
                     raise
                 finally:
                     self._give_back(pool, lease)
             except _FAILURES as e:
-                await asyncio.sleep(attempts.pause_after(e, reached=self._reached))
+                pause = attempts.pause_after(e, reached=self._reached)
+                yield partial(asyncio.sleep if asynchronous else time.sleep, pause)
 
     def _lease(self, pool: Connections[Connection]) -> Lease[Connection]:
         """A lease of a connection that is worth a try, or of one to open. Raises AllInUse if there are no more."""

@@ -17,7 +17,6 @@ from typing import ClassVar, Literal, ParamSpec, TypeVar
 from autocontext.errors import AutoContextError, StoreCorruptError, StoreError
 from autocontext.flows.forking import part_at_fork
 from autocontext.flows.logs import logger
-from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import checked_patience, checked_place, refused_value
 from autocontext.stores.connections import Connections, Lease
 from autocontext.stores.database import Alone, Database, Row, Statement, Work
@@ -101,23 +100,7 @@ class SqliteDatabase(Database):
             weakref.finalize(self, self._memory.close)
         part_at_fork(self)
         # Open it now: an error should not wait for the first write.
-        self._run("BEGIN", _nothing)
-
-    def read(self, work: Callable[[], Work[T]]) -> T:
-        """Run a read-only transaction on one consistent state."""
-        return self._run("BEGIN", work)
-
-    def write(self, work: Callable[[], Work[T]]) -> T:
-        """Run statements as one transaction, after those of all other writers."""
-        return self._run("BEGIN IMMEDIATE", work)
-
-    async def aread(self, work: Callable[[], Work[T]]) -> T:
-        """`read` in a thread."""
-        return await in_thread(lambda: self.read(work))
-
-    async def awrite(self, work: Callable[[], Work[T]]) -> T:
-        """`write` in a thread."""
-        return await in_thread(lambda: self.write(work))
+        self.read(_nothing)
 
     def scrub(self) -> None:
         """Empty the write-ahead file into the database, which keeps no deleted data (secure_delete).
@@ -178,8 +161,9 @@ class SqliteDatabase(Database):
     def _new_pool(self) -> Connections[sqlite3.Connection]:
         return Connections(sqlite3.Connection.close, most=math.inf, kept=math.inf)
 
-    def _run(self, begin: str, work: Callable[[], Work[T]]) -> T:
-        """Run one transaction on a connection that nobody else is using."""
+    def _run(self, work: Callable[[], Work[T]], *, writes: bool) -> T:
+        """Run one transaction on a connection that nobody else is using; a writing one after those of other writers."""
+        begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
         try:
             if self._memory is not None:
                 with self._alone:

@@ -493,7 +493,7 @@ def contents_of(cache: ResultCache) -> int:
         rows = yield Statement("SELECT COUNT(*) FROM autocontext_content WHERE namespace = :ns", space)
         return rows[0][0]
 
-    return int(cache._database.read(count))  # type: ignore[union-attr]
+    return int(cache.database.read(count))
 
 
 def test_a_damaged_record_is_told_and_computed_anew(cache: ResultCache) -> None:
@@ -502,7 +502,7 @@ def test_a_damaged_record_is_told_and_computed_anew(cache: ResultCache) -> None:
 
     key = canonical_key("t", {"x": 1})
     cache.get_or_compute("t", {"x": 1}, lambda x: "first")
-    cache._database.write(damage)  # type: ignore[union-attr]
+    cache.database.write(damage)
     with pytest.raises(StoreCorruptError, match=str(key)):
         cache.get(key)
     assert cache.get_or_compute("t", {"x": 1}, lambda x: "second") == "second"
@@ -657,7 +657,7 @@ def test_json_only(cache: ResultCache) -> None:
         return rows
 
     cache.get_or_compute("t", {"x": {1, 2}}, lambda x: {"a": [1, None]}, tags="u")
-    ((body, args, tags),) = cache._database.read(bodies)  # type: ignore[union-attr]
+    ((body, args, tags),) = cache.database.read(bodies)
     assert json.loads(body) == {"a": [1, None]}
     assert json.loads(args) == {"x": {"$set": [1, 2]}}
     assert json.loads(tags) == ["u"]

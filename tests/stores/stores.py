@@ -12,16 +12,17 @@ from tests.extras import need
 from tests.stores.homes import home
 
 KEY = bytes(range(32))
-KINDS = ("in memory", "sqlite memory", "sqlite file", "postgresql", "encrypted sqlite", "encrypted postgresql")
+KINDS = ("in memory", "sqlite file", "postgresql", "encrypted sqlite", "encrypted postgresql")
 DURABLE = ("sqlite file", "postgresql", "encrypted sqlite", "encrypted postgresql")
-PLACES = {"sqlite memory": "memory", "sqlite file": "file", "encrypted sqlite": "file"}
+PLACES = {"sqlite file": "file", "encrypted sqlite": "file"}
 
 
 @contextmanager
 def stored(kind: str, folder: Path) -> Iterator[Any]:
     """A store of one kind; `store.reopened()` below opens the same place again."""
     if kind == "in memory":
-        yield stores.InMemorySessionStore()
+        with stores.InMemorySessionStore() as store:
+            yield store
         return
     with home(PLACES.get(kind, "postgresql"), folder) as where:
         store = opened(kind, where)

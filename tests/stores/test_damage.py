@@ -37,7 +37,7 @@ def execute(store, sql, **params):
     return store.database.write(work)
 
 
-@pytest.fixture(params=["sqlite memory", "sqlite file", "postgresql"])
+@pytest.fixture(params=["in memory", "sqlite file", "postgresql"])
 def store(request, tmp_path):
     with stored(request.param, tmp_path) as opened:
         opened.append(S, added(20), after=0)

@@ -3,13 +3,7 @@
 import pytest
 
 from autocontext import AutoContext, Msg
-from autocontext.content.queries import SCHEMA as CONTENTS
-from autocontext.memories.schema import SCHEMA as MEMORIES
-from autocontext.optimizer.states import SCHEMA as STATES
-from autocontext.stores.moving import tables_of
 from tests.stores.homes import home
-
-PARTS = (CONTENTS, MEMORIES, STATES)
 
 
 @pytest.mark.slow
@@ -41,9 +35,3 @@ def test_everything_moves_and_the_session_goes_on_there(first, second, tmp_path)
         moved.add(Msg(role="assistant", content="hi"))
         old.close()
         new.close()
-
-
-def test_the_tables_of_each_part_are_known():
-    assert [t.name for t in tables_of(STATES)] == ["autocontext_states"]
-    assert {t.name: t.key for t in tables_of(MEMORIES)}["autocontext_memory_users"] == ("user_id",)
-    assert {t.key[0] for schema in PARTS for t in tables_of(schema)} == {"namespace", "user_id"}

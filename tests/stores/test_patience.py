@@ -14,9 +14,11 @@ import pytest
 
 from autocontext import Msg
 from autocontext.errors import StoreError
+from autocontext.flows import run
 from autocontext.history.entries import Added
 from autocontext.stores import SessionKey, SqlSessionStore
 from autocontext.stores.database import Statement
+from autocontext.stores.postgres import SyncConnection, call
 from autocontext.stores.sql_database import SqlDatabase
 from tests.stores.homes import SERVER, own_schema
 from tests.stores.servers import Proxy
@@ -134,7 +136,7 @@ def test_connections_that_nobody_gives_back_are_closed_and_leave_the_pool_its_si
         database, kept = SqlDatabase(url, pool_size=1, patience=1), []
         for _ in range(20):
             lease = database._pool.take()
-            lease.connection = database._service.connection()
+            lease.connection = run(database._service.connecting(SyncConnection), call)
             kept.append(lease.connection)
             del lease
         assert all(connection.closed for connection in kept)

@@ -57,13 +57,13 @@ def added(*said):
     ],
 )  # fmt: skip
 def test_what_was_said_is_found_in_every_script(tmp_path, query, first):
-    with stored("sqlite memory", tmp_path) as store:
+    with stored("in memory", tmp_path) as store:
         store.append(U, added(*TEXTS), after=0)
         assert store.search(query, user_id="u")[0].message_id == f"m{first}"
 
 
 def test_all_stores_find_the_same(store, tmp_path):
-    with stored("sqlite memory", tmp_path) as other:
+    with stored("in memory", tmp_path) as other:
         for each in (store, other):
             each.append(U, added(*TEXTS), after=0)
             each.append(SessionKey("u", "t"), added("the tests of HttpServer", "デ"), after=0)

@@ -233,7 +233,7 @@ def test_without_words_the_newest_messages_come_first():
     ],
 )
 def test_wrong_arguments_are_named(wrong, message, tmp_path):
-    for kind in ("in memory", "sqlite memory"):
+    for kind in ("in memory", "encrypted sqlite"):
         with stored(kind, tmp_path) as store, pytest.raises(InvalidMessage, match=message):
             store.search("x", user_id="u", **wrong)
 
