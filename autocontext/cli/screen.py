@@ -41,7 +41,12 @@ class Screen:
         self.unicode = unicode
         self.debug = debug
         self.interrupts = Interrupts()
-        self._progress = ProgressLine(self)
+        self._overwrites = sys.stderr.isatty()
+        """Whether progress is a line that is overwritten; elsewhere it is a new line every two seconds, for logs."""
+        self._every = 0.08 if self._overwrites else 2.0
+        self._last = time.monotonic() - (self._every if self._overwrites else 0)
+        self._drawn = 0
+        """Cells of that line."""
 
     def line(self, *pieces: tuple[str, str] | str) -> None:
         """Show one line."""
@@ -87,13 +92,41 @@ class Screen:
         self.line(*pieces)
 
     def progress(self, text: str, share: float | None = None) -> None:
-        """Show progress; `share` is from 0 to 1. Raises KeyboardInterrupt if one was lost."""
+        """Show progress, unless it was shown just before; `share` is from 0 to 1.
+
+        Raises KeyboardInterrupt if one was lost.
+        """
         self.interrupts.check()
-        self._progress.show(text, share)
+        now = time.monotonic()
+        if now - self._last < self._every:
+            return
+        self._last = now
+        percent = "" if share is None else f"{min(1.0, max(0.0, share)):4.0%} "
+        if not self._overwrites:
+            print(self.plain(printable(percent + text)).strip(), file=sys.stderr, flush=True)
+            return
+        width = min(self.width, shutil.get_terminal_size().columns) - 1
+        line = self.clip(self.plain(self._bar(share) + percent + printable(text)), width)
+        self._draw(line + " " * (self._drawn - cells(line)))
+        self._drawn = cells(line)
 
     def done(self) -> None:
         """Remove the progress line."""
-        self._progress.clear()
+        if self._drawn:
+            self._draw(" " * self._drawn + "\r")
+            self._drawn = 0
+
+    def _draw(self, text: str) -> None:
+        """Overwrite the progress line with a text that is printable."""
+        terminal_of(sys.stderr).write(f"\r{text}")
+        sys.stderr.flush()
+
+    def _bar(self, share: float | None, width: int = 16) -> str:
+        if share is None:
+            return ""
+        full = round(min(1.0, max(0.0, share)) * width)
+        block, rest = ("█", "░") if self.unicode else ("#", ".")
+        return block * full + rest * (width - full)
 
     def flush(self) -> None:
         """Flush stdout, before slow work."""
@@ -123,11 +156,6 @@ class Screen:
         self.done()
         sys.stdout.flush()
         print(self.plain(printable(problem)), file=sys.stderr, flush=True)
-
-    def draw(self, text: str, stream: TextIO) -> None:
-        """Overwrite the progress line with a text that is printable."""
-        terminal_of(stream).write(f"\r{text}")
-        stream.flush()
 
     def _printable_pieces(self, pieces: Sequence[tuple[str, str] | str]) -> list[tuple[str, str]]:
         """The pieces in characters that this terminal can show."""
@@ -208,45 +236,6 @@ class RichScreen(Screen):
             return lines
         gap = Text(self.plain(f"     … {len(lines) - room + 1:,} more lines"), style="dim")
         return [*lines[:head], gap, *lines[len(lines) - (room - head - 1) :]]
-
-
-class ProgressLine:
-    """A line that is overwritten on a terminal; elsewhere a new line every two seconds, for logs."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._live = sys.stderr.isatty()
-        self._every = 0.08 if self._live else 2.0
-        self._last = time.monotonic() - (self._every if self._live else 0)
-        self._drawn = 0
-
-    def show(self, text: str, share: float | None) -> None:
-        """Draw the line, unless the last one is too recent."""
-        now = time.monotonic()
-        if now - self._last < self._every:
-            return
-        self._last = now
-        percent = "" if share is None else f"{min(1.0, max(0.0, share)):4.0%} "
-        if not self._live:
-            print(self._screen.plain(printable(percent + text)).strip(), file=sys.stderr, flush=True)
-            return
-        width = min(self._screen.width, shutil.get_terminal_size().columns) - 1
-        line = self._screen.clip(self._screen.plain(self._bar(share) + percent + printable(text)), width)
-        self._screen.draw(line + " " * (self._drawn - cells(line)), sys.stderr)
-        self._drawn = cells(line)
-
-    def clear(self) -> None:
-        """Clear the line."""
-        if self._drawn:
-            self._screen.draw(" " * self._drawn + "\r", sys.stderr)
-            self._drawn = 0
-
-    def _bar(self, share: float | None, width: int = 16) -> str:
-        if share is None:
-            return ""
-        full = round(min(1.0, max(0.0, share)) * width)
-        block, rest = ("█", "░") if self._screen.unicode else ("#", ".")
-        return block * full + rest * (width - full)
 
 
 def open_screen(*, debug: bool = False) -> Screen:

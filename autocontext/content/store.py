@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +23,7 @@ from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import check_texts, checked_seconds
 from autocontext.stores.closing import Closing, DatabasePart
 from autocontext.stores.database import Database, Read, Work, Write, read, write
+from autocontext.stores.records import now as milliseconds
 
 
 @runtime_checkable
@@ -80,7 +80,7 @@ class PagedContentStore(Closing):
 
     def __init__(self, backend: Backend, operations: Operations, *, clock: Callable[[], int] | None = None) -> None:
         self._backend, self._operations = backend, operations
-        self._clock = clock or _now
+        self._clock = clock or milliseconds
         self._usage: Counter[str] = Counter()
         self._lock = fork_lock()
 
@@ -295,7 +295,3 @@ class SqliteContentStore(DatabaseContentStore):
 
 class SqlContentStore(DatabaseContentStore):
     """A content store in PostgreSQL, by its URL (or an open database); needs the extra `sql`."""
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -15,7 +15,6 @@ from autocontext.memories.document import SECTIONS
 from autocontext.memories.records import Memory, iso, millis
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.stores.database import Work
-from autocontext.stores.private_files import write_private
 
 VERSION = "1.0"
 _KNOWN = {
@@ -145,11 +144,6 @@ def for_injection(memories: Iterable[Memory], sections: Mapping[str, tuple[str, 
         for m in memories
     ]
     return document
-
-
-def write_whole(path: str | Path, document: Mapping[str, Any]) -> None:
-    """Write the file for its owner only, whole or not at all."""
-    write_private(path, json.dumps(document, ensure_ascii=False, indent=2))
 
 
 def _memory_of(entry: Any, user_id: str, now: int) -> Memory:

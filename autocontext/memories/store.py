@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
@@ -24,14 +24,12 @@ from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.stores.checks import check_id
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Steps, read, write
+from autocontext.stores.private_files import write_private
+from autocontext.stores.records import now as milliseconds
 
 _USERS_KEPT = 32
 _AT_ONCE = 16
 """Changed memories that an asynchronous caller's event loop takes in by itself."""
-
-
-def _milliseconds() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class MemoryStore(DatabasePart):
@@ -52,7 +50,7 @@ class MemoryStore(DatabasePart):
         *,
         max_memories: int | None = None,
         ranker: Callable[[], RelevanceRanker] = default_ranker,
-        clock: Callable[[], int] = _milliseconds,
+        clock: Callable[[], int] = milliseconds,
     ) -> None:
         if max_memories is not None and (isinstance(max_memories, bool) or max_memories < 1):
             raise InvalidMemory(f"max_memories must be at least 1 (got {max_memories!r})")
@@ -231,7 +229,7 @@ class MemoryStore(DatabasePart):
         now = self._clock()
         document = exchange.document_of([m for m in memories if m.in_use(now)], sections, revision, now)
         if path is not None:
-            exchange.write_whole(path, document)
+            write_private(path, json.dumps(document, ensure_ascii=False, indent=2))
         return document
 
     export_json, aexport_json = sync_and_async(_export_json)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from autocontext import flows
 from autocontext.errors import AutoContextError
 from autocontext.formats.openai_parts import function_schema
 from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user, iso
@@ -33,17 +34,18 @@ class MemoryTool:
 
     def __call__(self, **arguments: Any) -> str:
         """The result for the model; a mistake in the arguments is returned as text, not raised."""
-        try:
-            return self.run(**self._known_arguments(arguments))
-        except (AutoContextError, TypeError, ValueError) as e:
-            return f"Error: {e}"
+        return flows.run(self._answer(arguments), flows.do)
 
     async def acall(self, **arguments: Any) -> str:
         """`__call__` for asynchronous agents."""
+        return await flows.arun(self._answer(arguments), flows.ado)
+
+    def _answer(self, arguments: Mapping[str, Any]) -> flows.Flow[str]:
         try:
-            return await self.arun(**self._known_arguments(arguments))
+            result: str = yield flows.operation(self.run, self.arun, **self._known_arguments(arguments))
         except (AutoContextError, TypeError, ValueError) as e:
             return f"Error: {e}"
+        return result
 
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI function schema."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from autocontext.compression.receipt import told
 from autocontext.events import CompressionReport
-from autocontext.flows.threads import in_thread
+from autocontext.flows import Flow, compute, operation
 from autocontext.steering.parts import BUSY, MemoryParts, Refusal, as_text
 
 _KEPT = 0.5
@@ -16,33 +16,20 @@ _LONGEST_FOCUS = 500
 """Characters."""
 
 
-def condense(memory: MemoryParts, focus: Any = "") -> str:
+def condense(memory: MemoryParts, focus: Any = "") -> Flow[str]:
     """Run a pass, unless it would gain little: a model may ask again and again. Raises Refusal."""
-    return _why_not(memory) or _answer(memory.runner.run(**_options(memory, focus)))
+    ratio = min(_KEPT, memory.config.target_ratio)
 
+    def why_not() -> str:
+        with memory.lock:
+            return memory.runner.gains_little(ratio)
 
-async def acondense(memory: MemoryParts, focus: Any = "") -> str:
-    """`condense` for asynchronous callers."""
-    if why_not := await in_thread(lambda: _why_not(memory)):
-        return why_not
-    return _answer(await memory.runner.arun(**_options(memory, focus)))
-
-
-def _options(memory: MemoryParts, focus: Any) -> dict[str, Any]:
-    return {"force": True, "target_ratio": _ratio(memory), "focus": as_text(focus)[:_LONGEST_FOCUS]}
-
-
-def _ratio(memory: MemoryParts) -> float:
-    return min(_KEPT, memory.config.target_ratio)
-
-
-def _why_not(memory: MemoryParts) -> str:
-    with memory.lock:
-        reason = memory.runner.gains_little(_ratio(memory))
-    return f"Nothing was condensed: {reason}." if reason else ""
-
-
-def _answer(report: CompressionReport) -> str:
+    if reason := (yield from compute(why_not)):
+        return f"Nothing was condensed: {reason}."
+    # A model may be asked: asynchronous agents await that in their own event loop.
+    report: CompressionReport = yield operation(
+        memory.runner.run, memory.runner.arun, force=True, target_ratio=ratio, focus=as_text(focus)[:_LONGEST_FOCUS]
+    )
     if report.outcome == "busy":
         raise Refusal(BUSY)
     return told(report)

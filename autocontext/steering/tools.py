@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from autocontext import flows
 from autocontext.errors import AutoContextError
-from autocontext.flows.threads import in_thread
 from autocontext.formats.openai_parts import function_schema
 from autocontext.notes.notes import LONGEST_NOTE
-from autocontext.steering import archiving, condensing, marking, searching
+from autocontext.steering import archiving, marking, searching
+from autocontext.steering.condensing import condense
 from autocontext.steering.parts import MemoryParts, Refusal
 from autocontext.steering.status import ContextStatus
 
@@ -86,17 +87,18 @@ class ContextTool:
 
     def __call__(self, **arguments: Any) -> str:
         """The answer of a call."""
-        try:
-            return _ANSWERS[self.name](self._memory, **self._known(arguments))
-        except (Refusal, AutoContextError) as e:
-            return f"Error: {e}"
+        return flows.run(self._answer(arguments), flows.do)
 
     async def acall(self, **arguments: Any) -> str:
         """`__call__` for asynchronous agents: what has to read and to store does so in a thread."""
-        if self.name not in _AWAITED:
-            return await in_thread(lambda: self(**arguments))
+        return await flows.arun(self._answer(arguments), flows.ado)
+
+    def _answer(self, arguments: Mapping[str, Any]) -> flows.Flow[str]:
         try:
-            return await _AWAITED[self.name](self._memory, **self._known(arguments))
+            known = self._known(arguments)
+            if self.name == "context_condense":
+                return (yield from condense(self._memory, **known))
+            return (yield from flows.compute(lambda: _ANSWERS[self.name](self._memory, **known)))
         except (Refusal, AutoContextError) as e:
             return f"Error: {e}"
 
@@ -120,8 +122,5 @@ _ANSWERS: Mapping[str, Callable[..., str]] = {
     "context_restore": archiving.restore,
     "context_pin": marking.pin,
     "context_note": marking.note,
-    "context_condense": condensing.condense,
     "context_search": searching.search,
 }
-_AWAITED: Mapping[str, Callable[..., Awaitable[str]]] = {"context_condense": condensing.acondense}
-"""Those that ask a model, which asynchronous agents await in their own event loop."""

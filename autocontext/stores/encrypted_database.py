@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
 from autocontext.errors import ConfigError, StoreCorruptError, StoreError
-from autocontext.flows.threads import in_thread
+from autocontext.stores.closing import awaitable
 from autocontext.stores.database import ENCRYPTION, Database, Params, Row, Schema, Statement, Work
 from autocontext.stores.database_sessions import DatabaseSessionStore
 from autocontext.stores.encrypted import EncryptedSessionStore
@@ -114,9 +114,7 @@ class EncryptedDatabase(_Beneath):
         self._keep_names_key(self._names.key, again=True)
         return done
 
-    async def arotate(self) -> int:
-        """`rotate` in a thread."""
-        return await in_thread(self.rotate)
+    arotate = awaitable(rotate)
 
     # ------------------------------------------------------------------------------------------------------ statements
     def _through(self, work: Callable[[], Work[T]]) -> Callable[[], Work[T]]:

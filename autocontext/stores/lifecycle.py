@@ -85,15 +85,6 @@ class Lifecycle:
         self.scrub()
         return len(erased)
 
-    def swap(self: SessionStore, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
-        """`rewrite` with `new` if the entries at its numbers are still those of `old`. Raises Conflict otherwise.
-
-        A store of your own that several processes share must override it, to compare and write in one step.
-        """
-        if any(self.read(session, after=number, until=number + 1) != [old[number]] for number in new):
-            raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
-        self.rewrite(session, new)
-
     def search(
         self: SessionStore,
         text: str,
@@ -173,9 +164,14 @@ class Attempts:
 
 
 def swap_in(store: SessionStore, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
-    """Call `swap` of a store, or that of `Lifecycle` if it has none."""
+    """`rewrite` with `new` if the entries at its numbers are still those of `old`. Raises Conflict otherwise.
+
+    A store of your own that several processes share needs a method `swap`, which compares and writes in one step.
+    """
     swap = getattr(store, "swap", None)
     if swap is not None:
         swap(session, old, new)
+    elif any(store.read(session, after=number, until=number + 1) != [old[number]] for number in new):
+        raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
     else:
-        Lifecycle.swap(store, session, old, new)
+        store.rewrite(session, new)

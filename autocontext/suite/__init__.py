@@ -11,13 +11,12 @@ from autocontext.content import PrunePolicy
 from autocontext.content.store import DatabaseContentStore
 from autocontext.errors import ConfigError
 from autocontext.flows.forking import import_before_fork
-from autocontext.flows.threads import in_thread
 from autocontext.history.cached import cached_property
 from autocontext.memory import AutoContextMemory, config_of
 from autocontext.models.opening import open_model
 from autocontext.stores import SessionKey
 from autocontext.stores.checks import check_texts
-from autocontext.stores.closing import DatabasePart
+from autocontext.stores.closing import DatabasePart, awaitable
 from autocontext.stores.database import Database
 from autocontext.stores.database_sessions import DatabaseSessionStore
 from autocontext.stores.lifecycle import below
@@ -171,9 +170,7 @@ class AutoContext(DatabasePart):
         """
         return self._erase(SessionKey(user_id, session_id), ids)
 
-    async def aerase(self, session_id: str, ids: Iterable[str], *, user_id: str = "") -> int:
-        """`erase` without blocking the event loop."""
-        return await in_thread(lambda: self.erase(session_id, ids, user_id=user_id))
+    aerase = awaitable(erase)
 
     def delete(self, session_id: str, *, user_id: str = "") -> bool:
         """Delete a session and those of its sub-agents from all parts, as `erase` does; False if there are none.
@@ -187,9 +184,7 @@ class AutoContext(DatabasePart):
             self._erase(each, None)
         return known
 
-    async def adelete(self, session_id: str, *, user_id: str = "") -> bool:
-        """`delete` without blocking the event loop."""
-        return await in_thread(lambda: self.delete(session_id, user_id=user_id))
+    adelete = awaitable(delete)
 
     def copy_to(self, to: AutoContext, *, progress: Callable[[str, float | None], object] | None = None) -> None:
         """Copy all parts to another database, for example from a file to a server, or to an encrypted database.
@@ -215,9 +210,7 @@ class AutoContext(DatabasePart):
             return cast("EncryptedDatabase", self.database).rotate()
         raise ConfigError(f"{self.database.name} is not encrypted, so there is no key to rotate: open it with `key`")
 
-    async def arotate(self) -> int:
-        """`rotate` without blocking the event loop."""
-        return await in_thread(self.rotate)
+    arotate = awaitable(rotate)
 
     def _erase(self, session: SessionKey, ids: Iterable[str] | None) -> int:
         from autocontext.suite.erasing import erase  # noqa: PLC0415 (imports the cache, which only few need)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.content.pruning import Known
 from autocontext.flows import DoesSteps, Flow, compute, sync_and_async
-from autocontext.flows.threads import in_thread
 from autocontext.formats.reading import Message
 from autocontext.history.cached import cached_property
 from autocontext.memory import offered_tools
 from autocontext.messages import Msg
+from autocontext.stores.closing import awaitable
 from autocontext.suite.preparing import Preparation, Prepared
 from autocontext.suite.saving import SaveReport, Saving
 from autocontext.suite.tool_calls import ToolCall
@@ -66,9 +66,7 @@ class Session(DoesSteps):
         new = [m for m in self.memory.read(msg) if not (m.role == "tool" and m in tail)]
         self.memory.add(new, said_by_user=said_by_user)
 
-    async def aadd(self, msg: Message | Iterable[Message], *, said_by_user: str | bool = False) -> None:
-        """`add` without blocking the event loop."""
-        await in_thread(lambda: self.add(msg, said_by_user=said_by_user))
+    aadd = awaitable(add)
 
     def _prepare(self, query: str | None = None, max_tokens: int | None = None) -> Flow[Prepared]:
         """Return the context for the next model call, valid and within `max_tokens` (default: the config's).
