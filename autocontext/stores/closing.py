@@ -73,7 +73,7 @@ class DatabasePart(Closing):
             for schema in schemas:
                 self.database.ensure(schema)
         except BaseException:
-            self.close()
+            DatabasePart.close(self)  # a subclass's needs what it has not made yet
             raise
 
     def close(self) -> None:

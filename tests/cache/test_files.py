@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from autocontext.cache import MISS, ResultCache, canonical_key
-from autocontext.errors import ConfigError, StoreCorruptError
+from autocontext.errors import ConfigError, StoreCorruptError, StoreVersionError
+from autocontext.stores.database import Statement, Work
 from tests.cache.conftest import Clock, Counted
 
 ORIGINAL = {
@@ -182,3 +183,14 @@ def test_a_damaged_file_of_the_original_is_told_until_it_is_repaired(config: dic
     file.write_text(json.dumps(ORIGINAL))
     with ResultCache.from_config(config) as cache:
         assert cache.stats().entries == 2
+
+
+def test_a_file_of_a_newer_version_is_refused_and_closed(tmp_path: Path) -> None:
+    with ResultCache(tmp_path / "agent.db", namespace="n") as cache:
+
+        def future() -> Work[None]:
+            yield Statement("UPDATE autocontext_schema SET version = 99 WHERE part LIKE '%cache%'")
+
+        cache.database.write(future)
+    with pytest.raises(StoreVersionError, match="99"):
+        ResultCache(tmp_path / "agent.db", namespace="n")
