@@ -160,7 +160,7 @@ class Deeds:
         done = self._ledger.of_newest_calls(_newest_done).get(call.thing) if call.looks and call.thing else None
         if done is None or done.number <= call.number or not (self._known is None or done.number in self._known):
             return ""
-        return f" (then m{done.number} {quoted(done.name) if _LIKE_A_LIST.search(done.name) else done.name})"
+        return f" (then m{done.number} {_listed(done.name)})"
 
     def _answers(self, group: Group, longest: int) -> str:
         """The different answers of equal calls in order, each with the number of its newest call."""
@@ -235,8 +235,7 @@ class Deeds:
     def about(self, call: Call) -> str:
         """What a call is about: the file or record that it names, or else its label in short."""
         if call not in self._abouts:
-            about = self.thing(call) or self.label(call, _ABOUT)
-            self._abouts[call] = quoted(about) if _LIKE_A_LIST.search(about) else about
+            self._abouts[call] = _listed(self.thing(call) or self.label(call, _ABOUT))
         return self._abouts[call]
 
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
@@ -330,6 +329,11 @@ def _by_result(calls: Iterable[Call]) -> dict[tuple[int, int], Call]:
 def _unforged(label: str) -> str:
     """A label; in quotes if it looks like a line with an answer."""
     return quoted(label) if "->" in label else label
+
+
+def _listed(name: str) -> str:
+    """What a call is about, or its name; in quotes if it looks like the words of a note around it."""
+    return quoted(name) if _LIKE_A_LIST.search(name) else name
 
 
 def _start_of_word(text: str, at: int, *, forward: bool = False) -> int:

@@ -213,7 +213,7 @@ CALLS: dict[str, dict[str, Call]] = {
 }
 NAMES = [f"{owner}.{name}" for owner, calls in CALLS.items() for name in calls]
 ELSEWHERE = {
-    "EncryptedSessionStore": "Lifecycle's, as DatabaseSessionStore's",
+    "EncryptedSessionStore": "those of the store beneath it, as DatabaseSessionStore's",
     "SqliteSessionStore": "DatabaseSessionStore",
     "SqlSessionStore": "DatabaseSessionStore",
     "SqliteContentStore": "DatabaseContentStore",
