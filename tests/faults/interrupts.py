@@ -93,6 +93,9 @@ class _Point:
         """By frame, the last instruction if there may be a point after it, else -1."""
         self.place = ""
         self.places: list[str] | None = None
+        # One object each for the whole run: CPython 3.11 borrows what it calls, and a bound method that is made anew for
+        # each event could be freed meanwhile and its memory be another object's ("'traceback' object is not callable").
+        self._tracer, self._profiler = self._trace, self._profile
 
     @property
     def struck(self) -> bool:
@@ -102,8 +105,8 @@ class _Point:
         """Run the call and return what it raised; an error that does not come from the interrupt is raised here."""
         before = sys.gettrace(), sys.getprofile(), sys.unraisablehook
         sys.unraisablehook = lambda _: None  # C code may swallow an interrupt
-        sys.settrace(self._trace)
-        sys.setprofile(self._profile)
+        sys.settrace(self._tracer)
+        sys.setprofile(self._profiler)
         try:
             call()
         except BaseException as e:
@@ -157,7 +160,7 @@ class _Point:
             self._instruction(frame)
         elif event == "return":
             self._called.pop(frame, None)
-        return self._trace
+        return self._tracer
 
     def _entered(self, frame: FrameType) -> None:
         code, caller = frame.f_code, frame.f_back
