@@ -42,6 +42,8 @@ _OUTERMOST = 1.0
 """Worth of a field of the record itself beside those of records in it."""
 _LATE = 0.7
 """Worth of the last line of what a program printed, beside the first: its summary. What is looked at has none."""
+_SUMMARY = 1.5
+"""Worth of the last line of what an action printed, if it has a count or a word of an error."""
 _FIRST = 1.2
 """Worth of a first line that is a sentence: what a tool says of all that follows."""
 _DEFINED = 0.7
@@ -50,9 +52,9 @@ _RECORDS = 2
 """Records of a list from which on an answer is one of what was found, whatever the call is named."""
 _EARLY = 0.01
 """Worth of the first line beside the last, in what is looked at: the best hits of a search come first."""
-_AROUND = 0.2
-"""Share of its worth that a numbered line has in the answer to a call that changes something: what stands around."""
-_NUMBERED = re.compile(r"^\s{0,9}\d{1,7}(?:\t|→| ?[│|])", re.MULTILINE)
+_NUMBERED = re.compile(r"^\s{0,9}\d{1,7}(?:\t|→| ?[│|]).*", re.MULTILINE)
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
+_COUNT = re.compile(r"\d")
 _EXCEPTION = 4.0
 """Worth of a line with an exception's own type, or below "ERROR:", beside the rest."""
 _FEW_LINES = 3
@@ -225,7 +227,7 @@ def telling(
     text = _unwrapped(text)
 
     def weighed(worth: float, piece: str) -> float:
-        if (item := piece.rstrip(",")) in changed:
+        if (item := _compared(piece)) in changed:
             return worth + _CHANGED * (worth > _OF_ECHO)
         return worth * (_SHARED if item in beside else 1.0)
 
@@ -233,11 +235,18 @@ def telling(
         return _best((weighed(worth, field), i, field) for worth, i, field in fields)
     lines = _lines(text)
     lonely, parts = alone([line for _, line in lines]), _parts(call)
-    around = not looks and len(_NUMBERED.findall(text, 0, _SEARCHED)) >= _FEW_LINES
+    numbered = () if looks else {*map(_squeezed, _NUMBERED.findall(text, 0, _SEARCHED))}
+    around = numbered if len(numbered) >= _FEW_LINES else ()  # what stands around a change is no answer
     reasons = 2.5 if answer.status or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
     first = next((k for k, (_, line) in enumerate(lines) if line), -1)
-    # What was found is listed best first; the outcome of an action stands last.
+    last = next((k for k in range(len(lines) - 1, -1, -1) if lines[k][1]), -1)
+    # What was found is listed best first; the outcome of an action stands last, but a refusal says so first.
     listed = looks or sum(begins_record(line) for _, line in lines) >= _RECORDS
+    sums_up = (
+        not listed
+        and (_COUNT.search(lines[last][1]) or _may_give_reason(lines[last][1][:_LONGEST_LINE]))
+        and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for _, line in lines)
+    )
     rated: list[tuple[float, int, str]] = []
     for k, (i, line) in enumerate(lines):
         worth = _worth(line, used, call, parts, reasons=reasons)
@@ -245,11 +254,12 @@ def telling(
             late = k / len(lines)
             worth += _DEFINED * defines(line) - _EARLY * late if listed else _LATE * late
             worth += _FIRST * (k == first and line.endswith(_ENDS_OF_SENTENCE))
+            worth += _SUMMARY * (k == last and bool(sums_up))
         worth = weighed(worth, line)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
             worth += _EXCEPTION
-        if around and line[:1].isdigit():
-            worth *= _AROUND
+        if line in around:
+            worth = min(worth, _OF_ECHO)
         rated.append((worth + _ALONE * (k in lonely and worth > _OF_ECHO), i, line))
     # An echo of the call only if nothing else came back.
     answers = [item for item in rated if item[0] > _OF_ECHO]
@@ -260,9 +270,14 @@ def telling(
 def lines_and_fields(text: str) -> frozenset[str]:
     """The lines or fields of a result that `telling` chooses from, without a comma at the end: the last has none."""
     text = _unwrapped(text)
-    if _is_json(text) and (fields := frozenset(field.rstrip(",") for _, _, field in _fields(text, lambda _: 0.0))):
+    if _is_json(text) and (fields := frozenset(_compared(field) for _, _, field in _fields(text, lambda _: 0.0))):
         return fields
-    return frozenset(line.rstrip(",") for _, line in _lines(text))
+    return frozenset(_compared(line) for _, line in _lines(text))
+
+
+def _compared(piece: str) -> str:
+    """A line or field as it is compared with those of other answers: an object's address is another in each run."""
+    return _ADDRESS.sub("0x", piece.rstrip(",")) if "0x" in piece else piece.rstrip(",")
 
 
 def _unwrapped(text: str) -> str:

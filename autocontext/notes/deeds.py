@@ -198,10 +198,17 @@ class Deeds:
         return shown
 
     def _beside(self, call: Call) -> frozenset[str]:
-        """Lines and fields of the tool's answers to other arguments both just before and just after a call."""
+        """Lines and fields of the tool's answers about other things both just before and just after a call.
+
+        What the answers about one thing share is how it stands: that the same test still fails.
+        """
         calls, at = self._by_tool[call.name], self._position[call]
-        before = next((c for c in reversed(calls[max(0, at - _NEAR) : at]) if c.digest != call.digest), None)
-        after = next((c for c in calls[at + 1 : at + 1 + _NEAR] if c.digest != call.digest), None)
+
+        def other(c: Call) -> bool:
+            return c.digest != call.digest and not (c.thing and c.thing == call.thing)
+
+        before = next(filter(other, reversed(calls[max(0, at - _NEAR) : at])), None)
+        after = next(filter(other, calls[at + 1 : at + 1 + _NEAR]), None)
         answers = [lines_and_fields(self._ledger.result_of(c)) for c in (before, after) if c is not None]
         return frozenset.intersection(*answers) if answers else frozenset()
 
@@ -235,7 +242,12 @@ class Deeds:
     def about(self, call: Call) -> str:
         """What a call is about: the file or record that it names, or else its label in short."""
         if call not in self._abouts:
-            self._abouts[call] = _listed(self.thing(call) or self.label(call, _ABOUT))
+            thing = self.thing(call)
+            if call.looks and thing.endswith(("/", ".")) and (what := call.label.removeprefix(thing).strip()):
+                thing = shorten(what, _ABOUT)  # of what is looked for in a folder, the folder says least
+            elif call.looks and (name := thing.rpartition("/")[2]) and self._things.get(name) == thing:
+                thing = name
+            self._abouts[call] = _listed(thing or self.label(call, _ABOUT))
         return self._abouts[call]
 
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
