@@ -43,7 +43,7 @@ _OUTERMOST = 1.0
 _LATE = 0.7
 """Worth of the last line of what a program printed, beside the first: its summary. What is looked at has none."""
 _SUMMARY = 1.5
-"""Worth of the last line of what an action printed, if it has a count or a word of an error."""
+"""Worth of the last line of what an action printed, if it has a count."""
 _FIRST = 1.2
 """Worth of a first line that is a sentence: what a tool says of all that follows."""
 _DEFINED = 0.7
@@ -54,7 +54,6 @@ _EARLY = 0.01
 """Worth of the first line beside the last, in what is looked at: the best hits of a search come first."""
 _NUMBERED = re.compile(r"^\s{0,9}\d{1,7}(?:\t|→| ?[│|]).*", re.MULTILINE)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
-_COUNT = re.compile(r"\d")
 _EXCEPTION = 4.0
 """Worth of a line with an exception's own type, or below "ERROR:", beside the rest."""
 _FEW_LINES = 3
@@ -244,7 +243,7 @@ def telling(
     listed = looks or sum(begins_record(line) for _, line in lines) >= _RECORDS
     sums_up = (
         not listed
-        and (_COUNT.search(lines[last][1]) or _may_give_reason(lines[last][1][:_LONGEST_LINE]))
+        and any(map(str.isdigit, lines[last][1]))
         and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for _, line in lines)
     )
     rated: list[tuple[float, int, str]] = []
@@ -254,7 +253,7 @@ def telling(
             late = k / len(lines)
             worth += _DEFINED * defines(line) - _EARLY * late if listed else _LATE * late
             worth += _FIRST * (k == first and line.endswith(_ENDS_OF_SENTENCE))
-            worth += _SUMMARY * (k == last and bool(sums_up))
+            worth += _SUMMARY * (k == last and sums_up)
         worth = weighed(worth, line)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
             worth += _EXCEPTION
@@ -399,8 +398,10 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
         return f"{answer.status}, nothing" if answer.status else "nothing"
     place, first = pieces[0]
     if len(first) > characters and not (answer.status or _word_of_error(first)):
-        # A whole line tells more than the beginning of one.
-        place, first = next((piece for piece in pieces[:_NEXT_BEST] if len(piece[1]) <= characters), pieces[0])
+        if (end := first.rfind(". ", 0, characters)) > 0:
+            first = first[: end + 1] + "…"
+        else:  # a whole line tells more than the beginning of one
+            place, first = next((piece for piece in pieces[:_NEXT_BEST] if len(piece[1]) <= characters), pieces[0])
     chosen = {place: _cut(first, characters)}
     left = characters - len(chosen[place])
     for place, piece in pieces:

@@ -17,6 +17,7 @@ from autocontext.notes.answers import came_back, lines_and_fields, quoted, telli
 from autocontext.notes.calls import Call, shorten
 from autocontext.notes.commands import handles
 from autocontext.notes.notes import is_note_tool
+from autocontext.notes.values import known_values
 from autocontext.text.rendering import shared_start
 from autocontext.text.signs import ERROR
 
@@ -198,19 +199,22 @@ class Deeds:
         return shown
 
     def _beside(self, call: Call) -> frozenset[str]:
-        """Lines and fields of the tool's answers about other things both just before and just after a call.
+        """Lines and fields of the tool's answers to other arguments both just before and just after a call.
 
-        What the answers about one thing share is how it stands: that the same test still fails.
+        A line that names something, in answers about the same thing, is how that stands: the test that still fails.
         """
         calls, at = self._by_tool[call.name], self._position[call]
-
-        def other(c: Call) -> bool:
-            return c.digest != call.digest and not (c.thing and c.thing == call.thing)
-
-        before = next(filter(other, reversed(calls[max(0, at - _NEAR) : at])), None)
-        after = next(filter(other, calls[at + 1 : at + 1 + _NEAR]), None)
-        answers = [lines_and_fields(self._ledger.result_of(c)) for c in (before, after) if c is not None]
+        before = next((c for c in reversed(calls[max(0, at - _NEAR) : at]) if c.digest != call.digest), None)
+        after = next((c for c in calls[at + 1 : at + 1 + _NEAR] if c.digest != call.digest), None)
+        answers = [self._head_or_foot(c, of=call) for c in (before, after) if c is not None]
         return frozenset.intersection(*answers) if answers else frozenset()
+
+    def _head_or_foot(self, other: Call, *, of: Call) -> frozenset[str]:
+        """What the answer of another call may share with one as the head or foot of a page."""
+        lines = lines_and_fields(self._ledger.result_of(other))
+        if not of.thing or of.thing != other.thing:
+            return lines
+        return frozenset(line for line in lines if not _names(line))
 
     def _changed(self, call: Call) -> frozenset[str]:
         """Lines and fields of an answer that the one before on the same thing, mostly alike, does not have."""
@@ -314,6 +318,11 @@ def _naming(handle: str, words: str, pieces: Sequence[tuple[int, str]], longest:
     """The piece of an answer with the handle of what was started; only the words with it if the piece is too long."""
     place, piece = next((piece for piece in pieces if handle in piece[1]), (len(pieces), words))
     return place, piece if len(piece) <= longest else words
+
+
+def _names(line: str) -> bool:
+    """Whether a line names or counts something: other lines are the words of the tool."""
+    return any(map(str.isdigit, line)) or bool(known_values(line))
 
 
 def _before(calls: Iterable[Call]) -> dict[Call, Call]:

@@ -349,6 +349,12 @@ def _with_lists(text: str) -> Iterator[tuple[int, int]]:
         yield heading
 
 
+def items(text: str) -> set[str]:
+    """The lines of a sentence or list without the marks of its items; a heading alone says nothing."""
+    lines = [_ITEM.sub("", line.strip(), count=1) for line in text.splitlines() if line.strip()]
+    return {line for line in lines if not line.endswith(_COLONS)} or {*lines}
+
+
 def goes_on(text: str, sentence: Sentence) -> bool:
     """Whether a sentence is the beginning of a list that has further items, or lines of an item, near below."""
     if "\n" not in text[sentence.start : sentence.stop]:

@@ -20,6 +20,7 @@ from autocontext.notes.sentences import (
     begins_with_rule,
     goes_on,
     heading_of,
+    items,
     last_question,
 )
 from autocontext.notes.shown import Shown
@@ -214,11 +215,13 @@ def reasons(
     """The agent's reasons, findings and plans, the best first, from all over the span; then what names nothing.
 
     A sentence is worth more the more of its names later messages used, and after an answer that is marked as an error;
-    at most two of a message of each kind, each with the heading of its list.
+    at most two of a message of each kind, each with the heading of its list, and none that only says again what a
+    better or later one says.
     """
     failed = ledger.of_newest_calls(_after_failures)
     rated: tuple[list[tuple[float, Reason]], list[tuple[float, Reason]]] = [], []
     per_message = Counter[tuple[int, bool]]()
+    said_already = set[str]()
     newest: list[tuple[float, int, Sentence]] = []
     for number, sentence in ledger.remarks_in(only, _MOST_REMARKS):
         said = ledger.messages[number - 1].text[sentence.start : sentence.stop]
@@ -233,6 +236,10 @@ def reasons(
             continue
         if any(line in said for use in ledger.messages[number - 1].tool_uses for said in _short_texts(use)):
             continue  # its call says it
+        said = items(text[sentence.start : sentence.stop])
+        if said <= said_already:
+            continue
+        said_already |= said
         per_message[number, filler] += 1
         heading = one_line(heading_of(text, sentence.start))
         line = f"{heading} … {line}" if heading else line

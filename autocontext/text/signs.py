@@ -7,7 +7,7 @@ from autocontext.text.caseless import Caseless
 WORDS_OF_ERRORS = {
     "en": r"error(?!s?[\"']?\s{0,9}[:=]\s{0,9}(?:false|null|none|\"\"|''|\[\]))"
     r"|exception|fail|fatal|denied|not found|no such|cannot|can't|could not|unable|invalid|refused|timed out"
-    r"|undefined|unexpected|expected|missing|not allowed|does not|did not|doesn't|reject|cancel",
+    r"|undefined|unexpected|(?<!as )expected|missing|not allowed|does not|did not|doesn't|reject|cancel",
     "zh": r"错误|失败|异常|无法|拒绝|未找到|不存在",
     "ja": r"エラー|失敗|例外|できません|見つかりません",
     "ko": r"오류|실패|없습니다|거부",

@@ -93,8 +93,8 @@ class _Point:
         """By frame, the last instruction if there may be a point after it, else -1."""
         self.place = ""
         self.places: list[str] | None = None
-        # One object each for the whole run: CPython 3.11 borrows what it calls, and a bound method that is made anew for
-        # each event could be freed meanwhile and its memory be another object's ("'traceback' object is not callable").
+        # One object each for the whole run: CPython 3.11 borrows what it calls, and a bound method that is made anew
+        # for each event could be freed meanwhile, its memory be another's ("'traceback' object is not callable").
         self._tracer, self._profiler = self._trace, self._profile
 
     @property

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autocontext import Msg
 from autocontext.history.runs import Runs
 from autocontext.messages import ToolResultBlock
 from autocontext.notes.answers import (
@@ -175,6 +176,36 @@ def test_no_text_ends_its_own_quotation(text: str) -> None:
 def test_lines_that_other_answers_have_do_not_tell_one_from_them(frame: str, one: str, other: str) -> None:
     assert one in told(frame.format(one), characters=24, beside=frame.format(other))
     assert one not in told(frame.format(one), characters=24)
+
+
+@pytest.mark.parametrize(
+    ("failing", "summary"),
+    [
+        ("* FAILED tests/test_hooks.py::test_many", "70 passed. 16 failed. 0 errors."),
+        ("--- FAIL: TestHooks (0.31s)", "FAIL shop/hooks 1.943s"),
+        ("失败: 测试_多个钩子", "共 86 项，失败 16 项"),
+    ],
+)
+def test_what_still_fails_after_each_change_of_a_file_is_told(failing: str, summary: str) -> None:
+    history: list[Msg] = []
+    for n in range(4):
+        around = "\n".join(f"{70 + k}\t    hooks.append(value_{n})" for k in range(5))
+        foot = f"Review the changes and make sure they are as expected.\nat <Request object at 0x7f41c6ed5e{n}0>"
+        answer = f"The file has been edited.\n{around}\n{foot}\n{failing}\n{summary}"
+        history += tool_exchange("edit", {"path": "shop/hooks.py", "new": f"hooks.append(value_{n})"}, answer)
+    deeds = Deeds(WorkLedger.of(history), Runs([(1, len(history))]), 56)
+    assert [call for call in deeds.calls if summary not in deeds.answer(call, 60)] == []
+
+
+@pytest.mark.parametrize("text", ["All is as expected.", "Wie erwartet: as expected"])
+def test_what_is_as_expected_is_no_error(text: str) -> None:
+    assert not ERROR.search(text)
+    assert ERROR.search("expected 3, got 4")
+
+
+def test_a_long_first_line_is_told_up_to_the_end_of_its_sentence() -> None:
+    text = "The page has been saved. Here is what the server has made of it, with all of its links: below"
+    assert told(text, characters=40) == '"The page has been saved.…"'
 
 
 def order(number: str, status: str, *, cancelled: str | None = None) -> str:

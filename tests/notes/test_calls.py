@@ -274,6 +274,22 @@ def test_lines_give_way_before_the_names_of_what_was_changed(read: str, write: s
 
 
 @pytest.mark.parametrize(
+    ("tool", "arguments", "name"),
+    [
+        ("Grep", {"path": "./", "pattern": "func NormalizePath"}, "func NormalizePath"),
+        ("search_files", {"path": "src/", "query": "Rechnungsnummer"}, "Rechnungsnummer"),
+        ("read_file", {"path": "src/shop/pool.py"}, "pool.py"),
+        ("edit_file", {"path": "src/shop/pool.py"}, "src/shop/pool.py"),
+    ],
+)
+def test_a_call_without_a_line_is_named_by_what_tells_it_from_others(
+    tool: str, arguments: dict[str, str], name: str
+) -> None:
+    deeds = Deeds(WorkLedger.of(tool_exchange(tool, arguments, "one row")), Runs([(1, 2)]), 60)
+    assert deeds.about(deeds.calls[0]) == name
+
+
+@pytest.mark.parametrize(
     ("answers", "marked", "words"),
     [
         (["", ""], False, "X 2x -> nothing"),
