@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from autocontext.messages import ToolResultBlock
 from autocontext.notes.values import find, known_values
 from autocontext.text.caseless import Caseless
-from autocontext.text.excerpts import alone, begins_record, defines
+from autocontext.text.excerpts import alone, begins_record, defines, without_number
 from autocontext.text.rendering import one_line
 from autocontext.text.signs import ERROR
 
@@ -34,7 +34,7 @@ _FIRST_LINES, _LAST_LINES = 20, 40
 _MOST_ERRORS = 20
 _ALONE = 2.0
 """Worth of a line that is like no other in a result whose lines are mostly alike."""
-_SHARED = 0.05
+_SHARED = 0.003
 """Share of its worth that remains of a line that other answers of the tool have, too: the head or foot of a page."""
 _CHANGED = 2.0
 """Worth of a line or field that the answer before on the same thing does not have: what is so since then."""
@@ -53,9 +53,12 @@ _RECORDS = 2
 _EARLY = 0.01
 """Worth of the first line beside the last, in what is looked at: the best hits of a search come first."""
 _NUMBERED = re.compile(r"^\s{0,9}\d{1,7}(?:\t|→| ?[│|]).*", re.MULTILINE)
+_MEASURE = re.compile(r"(?:<\w{1,20}>)?([A-Za-z][\w ./-]{1,40}[:=]) ?[^\s\d]{0,3}\d\S{0,40}(?: \w{1,12})?")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
 _EXCEPTION = 4.0
 """Worth of a line with an exception's own type, or below "ERROR:", beside the rest."""
+_OF_BEST = 0.4
+"""Least worth of a line of code that is looked at, as a share of the best one's: an import says nothing beside it."""
 _FEW_LINES = 3
 """Lines; what a result of so few lines says of an error is its reason."""
 _SEARCHED = 64_000
@@ -228,14 +231,14 @@ def telling(
     def weighed(worth: float, piece: str) -> float:
         if (item := _compared(piece)) in changed:
             return worth + _CHANGED * (worth > _OF_ECHO)
-        return worth * (_SHARED if item in beside else 1.0)
+        return worth * (_SHARED if item in beside or shape_of(item) in beside else 1.0)
 
     if _is_json(text) and (fields := list(_fields(text, used, call))):
         return _best((weighed(worth, field), i, field) for worth, i, field in fields)
     lines = _lines(text)
     lonely, parts = alone([line for _, line in lines]), _parts(call)
-    numbered = () if looks else {*map(_squeezed, _NUMBERED.findall(text, 0, _SEARCHED))}
-    around = numbered if len(numbered) >= _FEW_LINES else ()  # what stands around a change is no answer
+    numbered = {*map(_squeezed, _NUMBERED.findall(text, 0, _SEARCHED))}
+    numbered = numbered if len(numbered) >= _FEW_LINES else set()
     reasons = 2.5 if answer.status or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
     first = next((k for k, (_, line) in enumerate(lines) if line), -1)
     last = next((k for k in range(len(lines) - 1, -1, -1) if lines[k][1]), -1)
@@ -244,11 +247,12 @@ def telling(
     sums_up = (
         not listed
         and any(map(str.isdigit, lines[last][1]))
+        and not _MEASURE.fullmatch(lines[last][1])
         and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for _, line in lines)
     )
     rated: list[tuple[float, int, str]] = []
     for k, (i, line) in enumerate(lines):
-        worth = _worth(line, used, call, parts, reasons=reasons)
+        worth = _worth(without_number(line) if line in numbered else line, used, call, parts, reasons=reasons)
         if worth > _OF_ECHO:
             late = k / len(lines)
             worth += _DEFINED * defines(line) - _EARLY * late if listed else _LATE * late
@@ -257,11 +261,12 @@ def telling(
         worth = weighed(worth, line)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
             worth += _EXCEPTION
-        if line in around:
+        if not looks and line in numbered:  # what stands around a change is no answer
             worth = min(worth, _OF_ECHO)
         rated.append((worth + _ALONE * (k in lonely and worth > _OF_ECHO), i, line))
     # An echo of the call only if nothing else came back.
-    answers = [item for item in rated if item[0] > _OF_ECHO]
+    least = _OF_BEST * max((worth for worth, _, _ in rated), default=0.0)
+    answers = [item for item in rated if item[0] > (least if item[2] in numbered else _OF_ECHO)]
     return _best(answers or rated) or [(0, _squeezed(text[:_LONGEST_LINE]))]
 
 
@@ -277,6 +282,12 @@ def lines_and_fields(text: str) -> frozenset[str]:
 def _compared(piece: str) -> str:
     """A line or field as it is compared with those of other answers: an object's address is another in each run."""
     return _ADDRESS.sub("0x", piece.rstrip(",")) if "0x" in piece else piece.rstrip(",")
+
+
+def shape_of(line: str) -> str:
+    """A line that measures the tool's own work, without the figure: "Wall time: 0.05 seconds" heads every answer."""
+    measure = _MEASURE.fullmatch(line)
+    return line if measure is None or _may_give_reason(line) else f"{measure[1]} #"
 
 
 def _unwrapped(text: str) -> str:

@@ -15,7 +15,8 @@ _SEARCHED = 4_000
 """Characters of a command, and of the answer to a start."""
 _LONGEST = 160
 """Characters of a command that says where the agent is."""
-_PARTS = re.compile(r"&&|\|\||[;\n]")
+_SEPARATOR = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'[^']*')|&&|\|\||[;\n]", re.DOTALL)
+"""What stands between two commands, or a text in quotes, in which it does not."""
 _PLACES = {
     "folder": re.compile(r"(?:cd|pushd) +(?!-)\S.*"),
     "branch": re.compile(
@@ -72,13 +73,23 @@ def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tu
     """What a call changes of where the agent is, each with the words that say so."""
     texts = (command or next((v for v in arguments.values() if isinstance(v, str)), ""))[:_SEARCHED]
     found: list[tuple[str, str]] = []
-    for part in filter(None, (part.strip() for part in _PARTS.split(texts))):
-        if len(part) <= _LONGEST:
+    for part in _commands(texts):
+        if 0 < len(part) <= _LONGEST:
             found += [(kind, part) for kind, pattern in _PLACES.items() if pattern.fullmatch(part)]
     url = arguments.get("url")
     if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(tool):
         found.append(("page", url))
     return tuple(found)
+
+
+def _commands(text: str) -> Iterator[str]:
+    """The commands in a text; what stands in quotes is an argument: `smbclient -c "cd share; ls"` stays where it is."""
+    start = 0
+    for match in _SEPARATOR.finditer(text):
+        if match[1] is None:
+            yield text[start : match.start()].strip()
+            start = match.end()
+    yield text[start:].strip()
 
 
 def starts(arguments: Mapping[str, Any], command: str) -> bool:

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.notes.answers import came_back, lines_and_fields, quoted, telling
+from autocontext.notes.answers import came_back, lines_and_fields, quoted, shape_of, telling
 from autocontext.notes.calls import Call, shorten
 from autocontext.notes.commands import handles
 from autocontext.notes.notes import is_note_tool
@@ -212,9 +212,8 @@ class Deeds:
     def _head_or_foot(self, other: Call, *, of: Call) -> frozenset[str]:
         """What the answer of another call may share with one as the head or foot of a page."""
         lines = lines_and_fields(self._ledger.result_of(other))
-        if not of.thing or of.thing != other.thing:
-            return lines
-        return frozenset(line for line in lines if not _names(line))
+        same = of.thing and of.thing == other.thing
+        return frozenset(shape_of(line) for line in lines if not (same and _names(line) and shape_of(line) == line))
 
     def _changed(self, call: Call) -> frozenset[str]:
         """Lines and fields of an answer that the one before on the same thing, mostly alike, does not have."""

@@ -390,14 +390,16 @@ class _Page:
             things.setdefault(self._deeds.about(call), []).append(call)
         for named in {"", *(self._deeds.about(group.newest) for group in told)}:
             things.pop(named, None)
-        left = int(self._budget * _MORE_SHARE)
+        left, lines = int(self._budget * _MORE_SHARE), list[str]()
         for what, calls in sorted(things.items(), key=lambda item: (-len(item[1]), -item[1][-1].number)):
             line = self._deeds.in_short(what, calls)
             left -= self._room.cost(line) if line else 0
             if left < 0:
-                return
+                break
             if line:
-                yield line
+                lines.append(line)
+        # Behind another name, an answer would seem to be that of both.
+        yield from sorted(lines, key=lambda line: " -> " not in line)
 
     def _widen(self, room: int) -> None:
         """Give the lines of calls more characters while there is room, the newest first."""

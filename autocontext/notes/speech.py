@@ -236,10 +236,10 @@ def reasons(
             continue
         if any(line in said for use in ledger.messages[number - 1].tool_uses for said in _short_texts(use)):
             continue  # its call says it
-        said = items(text[sentence.start : sentence.stop])
-        if said <= said_already:
+        new = items(text[sentence.start : sentence.stop]) - said_already
+        if not new:
             continue
-        said_already |= said
+        said_already |= new
         per_message[number, filler] += 1
         heading = one_line(heading_of(text, sentence.start))
         line = f"{heading} … {line}" if heading else line

@@ -197,6 +197,38 @@ def test_what_still_fails_after_each_change_of_a_file_is_told(failing: str, summ
     assert [call for call in deeds.calls if summary not in deeds.answer(call, 60)] == []
 
 
+@pytest.mark.parametrize(
+    ("frame", "answers"),
+    [
+        (
+            "Chunk ID: 30d4e{0}\nWall time: 0.05{0} seconds\nOriginal token count: 346{0}\nOutput:\n{1}",
+            ["RESEARCH-TASK.md", "README_de.md", "systems.md"],
+        ),
+        (
+            "{1}\n<usage>total_tokens: 6182{0}\ntool_uses: 1{0}\nduration_ms: 4443{0}</usage>",
+            ["The pool is closed too late.", "Der Preis steht in Zeile 12.", "名单在第三页。"],
+        ),
+    ],
+)
+def test_what_a_tool_measures_of_its_own_work_does_not_stand_for_its_answer(frame: str, answers: list[str]) -> None:
+    history: list[Msg] = []
+    for n, words in enumerate(answers):
+        history += tool_exchange("run", {"command": f"step {n}"}, frame.format(n, words))
+    deeds = Deeds(WorkLedger.of(history), Runs([(1, len(history))]), 56)
+    told_of = [deeds.answer(call, 30) for call in deeds.calls]
+    assert told_of == [quoted(words) for words in answers]
+
+
+@pytest.mark.parametrize(
+    "code", ['1→import (\n2→"os"\n3→)\n4→func Close(pool *Pool) error {', "1\timport os\n2\t\n3\tdef close(pool):"]
+)
+def test_of_code_that_is_read_imports_are_not_told_beside_a_function(code: str) -> None:
+    shown = told(code, characters=60, looks=True)
+    assert '"os"' not in shown
+    assert "import" not in shown
+    assert shown.endswith(('error {"', 'close(pool):"'))
+
+
 @pytest.mark.parametrize("text", ["All is as expected.", "Wie erwartet: as expected"])
 def test_what_is_as_expected_is_no_error(text: str) -> None:
     assert not ERROR.search(text)

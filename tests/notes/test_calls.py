@@ -289,6 +289,19 @@ def test_a_call_without_a_line_is_named_by_what_tells_it_from_others(
     assert deeds.about(deeds.calls[0]) == name
 
 
+@pytest.mark.parametrize("refusal", ["Error: User not found", "Fehler: nicht gefunden", "错误：未找到用户"])
+def test_a_name_with_its_answer_stands_before_those_without_one(refusal: str) -> None:
+    work = [user("Who is it?"), *tool_exchange("find_user", {"email": "eve@example.com"}, refusal)]
+    work += tool_exchange("find_user", {"email": "ada@example.com"}, '{"id": "ada_7726", "orders": ["#W1", "#W2"]}')
+    for n in range(12):
+        work += tool_exchange("get_order", {"order_id": f"#W{n}"}, f'{{"status": "delivered", "row": {n}}}')
+    pages = [page(work, budget=budget, count=lambda text: len(text) // 4) for budget in range(200, 400, 8)]
+    others = [line for text in pages for line in text.splitlines() if "more calls" in line and "eve@" in line]
+    others = [line for line in others if "ada@" in line]
+    assert [line for line in others if line.index(refusal) > line.index("ada@example.com")] == []
+    assert others
+
+
 @pytest.mark.parametrize(
     ("answers", "marked", "words"),
     [

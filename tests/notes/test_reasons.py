@@ -24,7 +24,9 @@ def test_what_names_nothing_and_gives_no_reason_comes_last_and_is_not_lost(fille
     pages = [page(messages, budget) for budget in range(300, 2_400, 20)]
     for text in pages:
         if any(f"m{2 + 3 * n}: " in text for n in range(6)):
-            assert text.count(finding[:-1]) >= 5, "findings gave way"  # the longest may not fit where a shorter filler does
+            assert text.count(finding[:-1]) >= 5, (
+                "findings gave way"
+            )  # the longest may not fit where a shorter filler does
     assert all(f"m{2 + 3 * n}: " in pages[-1] for n in range(12))
 
 

@@ -48,6 +48,8 @@ def started(*calls: tuple[str, dict[str, Any], str]) -> list[str]:
         (["ssh -p 2222 root@db-1"], ["ssh -p 2222 root@db-1"]),
         (["kubectl config use-context staging"], ["kubectl config use-context staging"]),
         (["nvm use 20; npm ci"], ["nvm use 20"]),
+        (['smbclient //srv/share -U ada -c "cd ../up; ls; cd down"', "ssh host 'cd /x && ls'"], []),
+        (['cd "/srv/my app"; echo "don\'t; cd /etc"'], ['cd "/srv/my app"']),
         (["grep -rn 'cd /etc' .", "git checkout src/app.py", "git checkout -- .", "ssh host uptime", "cd -"], []),
     ],
 )
