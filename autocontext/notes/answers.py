@@ -131,6 +131,8 @@ _RECORD = re.compile(rf"(?:{_KEY})?\{{(.*)\}},?")
 _KEYS = re.compile(_KEY)
 _BEGINS_JSON = re.compile(r'\{?\s*"(?:[^"\\]|\\.){1,80}"\s*:')
 _END_OF_QUOTE = re.compile(r"\"(?=\s*->)")
+_LEAST_SENTENCE = 20
+"""Characters of a sentence that says something without the rest of its line."""
 _NEXT_BEST = 3
 """Lines that one is looked for among which is not too long."""
 
@@ -409,10 +411,11 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
         return f"{answer.status}, nothing" if answer.status else "nothing"
     place, first = pieces[0]
     if len(first) > characters and not (answer.status or _word_of_error(first)):
-        if (end := first.rfind(". ", 0, characters)) > 0:
+        if (end := first.rfind(". ", _LEAST_SENTENCE, characters)) > 0:
             first = first[: end + 1] + "…"
-        else:  # a whole line tells more than the beginning of one
-            place, first = next((piece for piece in pieces[:_NEXT_BEST] if len(piece[1]) <= characters), pieces[0])
+        else:  # a whole line tells more than the beginning of one, but a failure may not stand for what came back
+            short = (piece for piece in pieces[:_NEXT_BEST] if len(piece[1]) <= characters)
+            place, first = next((piece for piece in short if not _word_of_error(piece[1])), pieces[0])
     chosen = {place: _cut(first, characters)}
     left = characters - len(chosen[place])
     for place, piece in pieces:

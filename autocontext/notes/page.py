@@ -65,8 +65,8 @@ _NARROW, _WIDER = 56, (90, 160, 280)
 
 _MOST_NAMES = 4
 """Tools that are named of calls without a line."""
-_MORE_SHARE = 0.08
-"""Share of the tokens in which the others are named by what they were about."""
+_MORE_SHARES = 0.08, 0.04
+"""Shares of the tokens in which the others are named by what they were about; the second where lines leave less."""
 
 
 _number, _name = attrgetter("number"), attrgetter("name")
@@ -125,8 +125,8 @@ class _Page:
         self._told: dict[str, list[Group]] = {}
         """The calls with a line, newest first, by part."""
         self._hidden: dict[str, list[Group]] = {}
-        self._names_others = True
-        """Whether it says what the calls without a line were about."""
+        self._names_share = _MORE_SHARES[0]
+        """Share of the tokens in which it says what the calls without a line were about."""
         self._reasons: list[Reason] = []
         self._filler: list[Reason] = []
         """What the agent said without a reason or a name."""
@@ -323,29 +323,31 @@ class _Page:
 
         over = excess()
         if over > 0:
-            self._names_others = False
+            self._names_share = 0.0
             over = excess()
         while over > 0:
             if not any(claims[part].give_back(over) for part in reversed(_CLAIMS) if part != "said"):
                 return
             over = excess()
-        if not self._names_others and any(self._hidden.values()):
-            self._trade_lines_for_names([claims["looked"], claims["done"]], excess)
+        if not self._names_share and any(self._hidden.values()):
+            trade = [claims["looked"], claims["done"]]
+            any(self._trade_lines_for_names(share, trade, excess) for share in _MORE_SHARES)
 
-    def _trade_lines_for_names(self, claims: Sequence[Claim], excess: Callable[[], int]) -> None:
+    def _trade_lines_for_names(self, share: float, claims: Sequence[Claim], excess: Callable[[], int]) -> bool:
         """Name what the other calls were about instead of the last few lines: that a file was changed says most."""
         before = self._room.left, [claim.size for claim in claims]
-        self._names_others = True
+        self._names_share = share
         for claim in claims:
             if (over := excess()) > 0:
                 claim.give_back(over)
-        emptied = any(size and not claim.size for claim, size in zip(claims, before[1], strict=True))
-        if emptied or excess() > 0:
-            self._names_others = False
-            self._room.left, sizes = before
-            for claim, size in zip(claims, sizes, strict=True):
-                claim.size = size
-            excess()
+        if excess() <= 0 and all(claim.size or not size for claim, size in zip(claims, before[1], strict=True)):
+            return True
+        self._names_share = 0.0
+        self._room.left, sizes = before
+        for claim, size in zip(claims, sizes, strict=True):
+            claim.size = size
+        excess()
+        return False
 
     def _add_filler(self) -> None:
         """Add what the agent said without a reason or a name, where nothing else needs the room."""
@@ -365,13 +367,12 @@ class _Page:
 
     def _name_others(self) -> None:
         """Say what the calls without a line were about, if there is room for it."""
-        if self._names_others or not any(self._hidden.values()):
+        if self._names_share or not any(self._hidden.values()):
             return
-        self._names_others = True
-        self._list_calls()
-        if self._size() > self._budget:
-            self._names_others = False
+        for self._names_share in (*_MORE_SHARES, 0.0):
             self._list_calls()
+            if self._size() <= self._budget:
+                return
 
     def _more(self, hidden: Sequence[Call], told: Iterable[Group]) -> str:
         """How many calls have no line, of which tools, and what they were about."""
@@ -380,7 +381,7 @@ class _Page:
         span = f"m{first}" if first == last else f"m{first}-m{last}"
         more = f"{span}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
         counts = [", ".join(f"{name} {n}x" for name, n in tools.most_common(_MOST_NAMES))] if len(tools) > 1 else []
-        others = self._others(hidden, told) if self._names_others else ()
+        others = self._others(hidden, told) if self._names_share else ()
         return ": ".join(filter(None, (more, "; ".join((*counts, *others)))))
 
     def _others(self, hidden: Sequence[Call], told: Iterable[Group]) -> Iterator[str]:
@@ -390,7 +391,7 @@ class _Page:
             things.setdefault(self._deeds.about(call), []).append(call)
         for named in {"", *(self._deeds.about(group.newest) for group in told)}:
             things.pop(named, None)
-        left, lines = int(self._budget * _MORE_SHARE), list[str]()
+        left, lines = int(self._budget * self._names_share), list[str]()
         for what, calls in sorted(things.items(), key=lambda item: (-len(item[1]), -item[1][-1].number)):
             line = self._deeds.in_short(what, calls)
             left -= self._room.cost(line) if line else 0

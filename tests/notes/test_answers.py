@@ -240,6 +240,17 @@ def test_a_long_first_line_is_told_up_to_the_end_of_its_sentence() -> None:
     assert told(text, characters=40) == '"The page has been saved.…"'
 
 
+@pytest.mark.parametrize(
+    "skipped", ["[-] CCache file is not found. Skipping...", "Warnung: Datei fehlt, Fehler 7", "缓存未找到"]
+)
+def test_a_failure_on_the_way_does_not_stand_for_a_long_line_that_came_back(skipped: str) -> None:
+    found = f"$krb5tgs$23$*sql_svc*${'bd5e1c184a8dad01' * 9}"
+    assert "krb5tgs" in told(
+        "\n".join((*["MSSQLSvc/braavos.essos.local:1433 sql_svc 2026-04-27 04:17:15"] * 4, skipped, found)),
+        characters=50,
+    )
+
+
 def order(number: str, status: str, *, cancelled: str | None = None) -> str:
     items = [{"name": f"Part {n} of {number}", "item_id": str(n) * 9, "price": 7.5 * n} for n in range(1, 5)]
     return json.dumps({"order_id": number, "items": items, "status": status, "cancelled": cancelled})
