@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from autocontext.messages import ToolResultBlock
 from autocontext.notes.values import find, known_values
 from autocontext.text.caseless import Caseless
-from autocontext.text.excerpts import alone, begins_record, defines, without_number
+from autocontext.text.excerpts import MEASURE, alone, begins_record, defines, sums_up, without_number
 from autocontext.text.rendering import one_line
 from autocontext.text.signs import ERROR
 
@@ -53,7 +53,6 @@ _RECORDS = 2
 _EARLY = 0.01
 """Worth of the first line beside the last, in what is looked at: the best hits of a search come first."""
 _NUMBERED = re.compile(r"^\s{0,9}\d{1,7}(?:\t|→| ?[│|]).*", re.MULTILINE)
-_MEASURE = re.compile(r"(?:<\w{1,20}>)?([A-Za-z][\w ./-]{1,40}[:=]) ?[^\s\d]{0,3}\d\S{0,40}(?: \w{1,12})?")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
 _EXCEPTION = 4.0
 """Worth of a line with an exception's own type, or below "ERROR:", beside the rest."""
@@ -246,10 +245,9 @@ def telling(
     last = next((k for k in range(len(lines) - 1, -1, -1) if lines[k][1]), -1)
     # What was found is listed best first; the outcome of an action stands last, but a refusal says so first.
     listed = looks or sum(begins_record(line) for _, line in lines) >= _RECORDS
-    sums_up = (
+    ends_with_sum = (
         not listed
-        and any(map(str.isdigit, lines[last][1]))
-        and not _MEASURE.fullmatch(lines[last][1])
+        and sums_up(lines[last][1])
         and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for _, line in lines)
     )
     rated: list[tuple[float, int, str]] = []
@@ -259,7 +257,7 @@ def telling(
             late = k / len(lines)
             worth += _DEFINED * defines(line) - _EARLY * late if listed else _LATE * late
             worth += _FIRST * (k == first and line.endswith(_ENDS_OF_SENTENCE))
-            worth += _SUMMARY * (k == last and sums_up)
+            worth += _SUMMARY * (k == last and ends_with_sum)
         worth = weighed(worth, line)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
             worth += _EXCEPTION
@@ -288,7 +286,7 @@ def _compared(piece: str) -> str:
 
 def shape_of(line: str) -> str:
     """A line that measures the tool's own work, without the figure: "Wall time: 0.05 seconds" heads every answer."""
-    measure = _MEASURE.fullmatch(line)
+    measure = MEASURE.fullmatch(line)
     return line if measure is None or _may_give_reason(line) else f"{measure[1]} #"
 
 

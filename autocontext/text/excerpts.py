@@ -89,6 +89,15 @@ _AROUND = (0.4, 0.2, 0.1)
 """Share of the worth of lines at these distances that a line has: it explains them."""
 
 
+_COUNTS = 1.0
+"""Worth of a last line with a count."""
+_LONGEST_COUNT = 200
+_NUMBERED_LINE = re.compile(r"\s*\d{1,7}(?:[\t:|→]|$)")
+"""Unlike `_LINE_NUMBER` not "70 passed"."""
+MEASURE = re.compile(r"(?:<\w{1,20}>)?([A-Za-z][\w ./-]{1,40}[:=]) ?[^\s\d]{0,3}\d\S{0,40}(?: \w{1,12})?")
+"""What a tool has measured of its own work: "Wall time: 0.05 seconds"."""
+
+
 class Excerpt(NamedTuple):
     """What stays of a text."""
 
@@ -365,6 +374,15 @@ def alone(lines: Sequence[str]) -> set[int]:
     return found if len(found) <= _MOST_ALONE else set()
 
 
+def sums_up(line: str) -> bool:
+    """Whether the last line of what was printed says how much there was: it has a count, and is not the tool's own.
+
+    That is a line of a file with its number, or what the tool has measured of its work ("duration_ms: 44").
+    """
+    counts = len(line) <= _LONGEST_COUNT and any(map(str.isdigit, line)) and any(map(str.isalpha, line))
+    return counts and MEASURE.fullmatch(line) is None and _NUMBERED_LINE.match(line) is None
+
+
 def _is_own_field(text: str, piece: Piece) -> bool:
     """Whether a piece is a field with a short value of the record that a text is: its state, its total."""
     short = piece.stop - piece.start <= _PIECE and piece.opened is not None
@@ -416,6 +434,16 @@ class Excerpts:
         worth_of = {piece: worth(piece) for piece in dict.fromkeys(said)}
         own = [worth_of[said[i]] * rarity[i] for i in range(len(found))]
         self._worths = _spread(own, found)
+        last = len(found) - 1
+        if (
+            found
+            and not own[last]
+            and found[last].indent is None
+            and found[last].opened is None
+            and sums_up(said[last])
+        ):
+            own[last] = _COUNTS
+            self._worths[last] += _COUNTS
         self._first = [i for i, worth in enumerate(own) if worth > 0 or i in lonely]
         for i in self._first:
             self._worths[i] += _OWN * _is_own_field(text, found[i])

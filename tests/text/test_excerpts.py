@@ -407,3 +407,15 @@ def test_lines_of_several_files_stand_under_their_own(kind: str, name: str) -> N
             above = line if line in names else above
             if row := re.search(r"row (\d)-", line):
                 assert above == names[int(row[1])]
+
+
+@pytest.mark.parametrize(
+    "summary", ["71 passed. 15 failed. 0 errors.", "Tests: 15 failed, 71 passed", "共 86 项，失败 15 项"]
+)
+def test_the_last_line_with_a_count_stays(summary: str) -> None:
+    words = ("pool", "hook", "Vorrat", "request", "eine", "session", "datei")
+    lines = [" ".join(words[(n * k) % 7] for k in range(n % 5 + 5)) + f" {'x' * n}" for n in range(60)]
+    text = "\n".join((*lines, summary))
+    assert summary in excerpt(text, 300, lambda piece: float(piece == lines[7])).text
+    for own in ("duration_ms: 10248", "Wall time: 0.05 seconds", "60\t    return hooks"):
+        assert own not in excerpt(f"{text}\n{own}", 300, lambda piece: float(piece == lines[7])).text
