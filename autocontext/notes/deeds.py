@@ -39,6 +39,8 @@ _ABOUT = 60
 _SHORT_ANSWER, _LONG_ANSWER = 40, 1_500
 """Characters of an answer that is quoted of such a call; in one longer than the second, a word of an error is a part of
 what was read."""
+_LEAST_AGAIN = 20
+"""Characters of an answer that is not told again."""
 _FOLDER = re.compile(r"cd \S{1,200} *(?:&&|;) *(?=\S)")
 """The head that many commands share."""
 
@@ -52,6 +54,14 @@ class Group(NamedTuple):
     def newest(self) -> Call:
         """The call that stands for all."""
         return self.calls[-1]
+
+
+class _Line(NamedTuple):
+    """A line about calls, in the order in which its parts stand there."""
+
+    head: str
+    answer: str
+    then: str
 
 
 class Deeds:
@@ -69,7 +79,7 @@ class Deeds:
         self._abouts: dict[Call, str] = {}
         self._errors: dict[Call, bool] = {}
         """Whether an answer reads like an error."""
-        self._lines: dict[tuple[Call, int, int, str], str] = {}
+        self._lines: dict[tuple[Call, int, int, str], _Line] = {}
         """By the newest of equal calls, their number, the characters and the thing."""
         self.calls = [call for call in ledger.calls_in(only) if not is_note_tool(call.name)]
         self._by_tool: dict[str, list[Call]] = defaultdict(list)
@@ -140,6 +150,9 @@ class Deeds:
     # ------------------------------------------------------------------------------------------------------- answers
     def line(self, group: Group, longest: int = 0, *, thing: str = "") -> str:
         """What the calls did and what came back; label, new text and answer take at most `longest` characters each."""
+        return "".join(self._parts(group, longest, thing))
+
+    def _parts(self, group: Group, longest: int = 0, thing: str = "") -> _Line:
         call = group.newest
         longest = longest or self.width.get(call, self._width)
         key = call, len(group.calls), longest, thing
@@ -147,14 +160,14 @@ class Deeds:
             self._lines[key] = self._line(group, longest, thing)
         return self._lines[key]
 
-    def _line(self, group: Group, longest: int, thing: str) -> str:
+    def _line(self, group: Group, longest: int, thing: str) -> _Line:
         call = group.newest
         is_label = bool(call.new) and call.new.rstrip("…") in call.label  # then it is not said twice
         label = self.label(call, longest * (1 + is_label), thing=thing)
         new = "" if is_label else shorten(call.new, longest)
         times = f" {len(group.calls)}x" if len(group.calls) > 1 else ""
         what = " ".join(filter(None, (call.name, label, quoted(new) if new and new not in label else "")))
-        return f"m{call.number} {what}{times} -> {self._answers(group, longest)}{self._then(call)}"
+        return _Line(f"m{call.number} {what}{times} -> ", self._answers(group, longest), self._then(call))
 
     def _then(self, call: Call) -> str:
         """The newest call that did something with what this one looked at: its answer may not hold any more."""
@@ -288,7 +301,11 @@ class Deeds:
         return self._errors[call]
 
     def lines(self, groups: Sequence[Group]) -> list[str]:
-        """Lines about calls: those about one thing together under its name, in the order of their newest."""
+        """Lines about calls: those about one thing together under its name, in the order of their newest.
+
+        A phrase that a tool answers again and again stands there once: "as m12".
+        """
+        told: dict[tuple[str, str], int] = {}
         by_thing: dict[str, list[Group]] = {}
         for group in groups:
             thing = self.thing(group.newest)
@@ -296,15 +313,18 @@ class Deeds:
             key = thing or f"\n{group.newest.number} {group.newest.digest}"
             by_thing[key] = by_thing.pop(key, [])
             by_thing[key].append(group)
-        return [line for thing, about in by_thing.items() for line in self._about(thing, about)]
+        return [line for thing, about in by_thing.items() for line in self._about(thing, about, told)]
 
-    def _about(self, thing: str, groups: Sequence[Group]) -> Iterator[str]:
-        if thing.startswith("\n") or len(groups) == 1:
-            yield from (self.line(group) for group in groups)
-            return
-        numbers = [group.newest.number for group in groups]
-        yield f"m{numbers[0]}-m{numbers[-1]} {_unforged(thing)}:"
-        yield from (self.line(group, thing=thing) for group in groups)
+    def _about(self, thing: str, groups: Sequence[Group], told: dict[tuple[str, str], int]) -> Iterator[str]:
+        alone = thing.startswith("\n") or len(groups) == 1
+        if not alone:
+            numbers = [group.newest.number for group in groups]
+            yield f"m{numbers[0]}-m{numbers[-1]} {_unforged(thing)}:"
+        for group in groups:
+            head, answer, then = self._parts(group, thing="" if alone else thing)
+            before = told.setdefault((group.newest.name, answer), group.newest.number)
+            again = before != group.newest.number and len(answer) >= _LEAST_AGAIN
+            yield f"{head}as m{before}{then}" if again and _is_phrase(answer) else head + answer + then
 
     def source(self, number: int, block: int) -> str:
         """The call that a result answers, with its label; "" if there is none."""
@@ -322,6 +342,11 @@ def _naming(handle: str, words: str, pieces: Sequence[tuple[int, str]], longest:
 def _names(line: str) -> bool:
     """Whether a line names or counts something: other lines are the words of the tool."""
     return any(map(str.isdigit, line)) or bool(known_values(line))
+
+
+def _is_phrase(answer: str) -> bool:
+    """Whether an answer is a quoted phrase of the tool that names, counts and refuses nothing."""
+    return answer.startswith('"') and not _names(answer) and not ERROR.search(answer)
 
 
 def _before(calls: Iterable[Call]) -> dict[Call, Call]:

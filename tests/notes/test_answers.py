@@ -22,7 +22,7 @@ from autocontext.notes.answers import (
 )
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
-from autocontext.testing import tool_exchange
+from autocontext.testing import tool_exchange, user
 from autocontext.text.signs import ERROR, WORDS_OF_ERRORS
 from tests.notes.pages import page
 
@@ -227,6 +227,26 @@ def test_of_code_that_is_read_imports_are_not_told_beside_a_function(code: str) 
     assert '"os"' not in shown
     assert "import" not in shown
     assert shown.endswith(('error {"', 'close(pool):"'))
+
+
+@pytest.mark.parametrize(
+    ("answer", "told_once"),
+    [
+        ("The file has been updated successfully.", True),
+        ("Die Datei wurde erfolgreich gespeichert.", True),
+        ("文件已经成功保存，所有的更改都已写入磁盘。", True),
+        ("String not found in the file, nothing changed.", False),
+        ("70 passed, none left of the others", False),
+        ("Cabin W-118 booked for Mr. Lu", False),
+    ],
+)
+def test_a_phrase_that_a_tool_answers_again_and_again_stands_in_a_note_once(answer: str, told_once: bool) -> None:
+    history = [user("Go on.")]
+    for n in range(5):
+        history += tool_exchange("edit", {"path": f"src/part_{n}.py", "new": f"value = {n}"}, answer)
+    text = page(history, 900)
+    assert text.count(answer) == (1 if told_once else 5)
+    assert len(re.findall(r" -> as m2$", text, re.MULTILINE)) == (4 if told_once else 0)
 
 
 @pytest.mark.parametrize("text", ["All is as expected.", "Wie erwartet: as expected"])
