@@ -22,7 +22,7 @@ from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL, recent, stays
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
-from autocontext.text.excerpts import Excerpts
+from autocontext.text.excerpts import Excerpts, without_number
 from autocontext.text.quoting import quoted
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ _WORTHWHILE = 0.8
 _FURTHER = 0.1
 """Share of the window by which a pass that shortens goes under its target: the prompt's cache is lost anyway, and the
 next pass comes later. What the agent is working on is not shortened for it."""
+_LEAST_LINES, _REPEATED = 5, 0.6
+"""Lines that a call writes, and the share of a result that repeats them, from which on the result says nothing new."""
 _IN_HAND = 0.15
 """Share of the window for what the agent is working on, beside what its short forms take."""
 
@@ -106,16 +108,20 @@ class Shorten:
     def _chosen(self, view: View) -> dict[int, _Short]:
         """By place, short forms that together save the excess and more: all longer ones, the oldest first, then all.
 
+        What only repeats its call goes before them.
         What the agent is working on keeps its room until all others are short.
         """
         excess, places, chosen = self._excess(), self._places(view), dict[int, _Short]()
-        for i in self._over:  # the first to go, whatever the excess is
+        repeats = _repeats(view, {*places} - {*self._over})
+        for i in (*self._over, *repeats):  # the first to go: reloads whatever the excess is
+            if i in repeats and excess <= 0:
+                return chosen
             if short := self._of_length(view, i, self._characters):
                 chosen[i] = short
                 excess -= short.saved
         if excess <= 0:
             return chosen
-        others = [i for i in places if i not in self._over]
+        others = [i for i in places if i not in chosen]
         spared = self._in_hand(view, set(others))
         further = int(self.config.max_token * _FURTHER)
         for (todo, room, more), factor in product(((others, spared, further), (spared, {}, 0)), _LENGTHS):
@@ -250,6 +256,22 @@ class Shorten:
                 self._worth = Worth(view)
             self._excerpts[key] = Excerpts(text, self._worth.after(index))
         return self._excerpts[key]
+
+
+def _repeats(view: View, places: Container[int]) -> list[int]:
+    """Where the one result of a message repeats what its call has written: the file that was made, with numbers."""
+    found: list[int] = []
+    for pair in view.answers:
+        if pair.result not in places or len(view.messages[pair.result].content) > 1:
+            continue
+        written = {line.strip() for text in texts_in(pair.use.input) for line in text.split("\n")} - {""}
+        if len(written) < _LEAST_LINES:
+            continue
+        lines = [without_number(line) for line in pair.output.text.split("\n")]
+        again = sum(len(line) for line in lines if line in written)
+        if again >= _REPEATED * sum(map(len, lines)):
+            found.append(pair.result)
+    return found
 
 
 def _size(use: ToolUseBlock) -> int:

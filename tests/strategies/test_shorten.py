@@ -85,6 +85,27 @@ def test_of_a_result_that_repeats_its_call_only_what_it_adds_stays(step: str, sa
     assert MARK.search(result)
 
 
+@pytest.mark.parametrize(
+    ("tool", "line"),
+    [
+        ("edit", "    print(f'case {n}: {value}')"),
+        ("write_page", "Rechnung {n} ist bezahlt."),
+        ("保存", "第 {n} 项：已发货"),
+    ],
+)
+def test_a_result_that_shows_again_what_its_call_has_written_gives_way_first(tool: str, line: str) -> None:
+    new = [line.replace("{n}", str(n)) for n in range(150)]
+    numbered = "\n".join(f"{n:6}\t{text}" for n, text in enumerate(new, start=1))
+    older = tool_exchange("read_log", {"day": 1}, log(1))
+    messages = [user("Go."), *older, *tool_exchange(tool, {"new": "\n".join(new)}, f"The file was edited:\n{numbered}")]
+    size = sum(AutoContextMemory(ALONE).count([m]) for m in [*messages, assistant("Done."), user("And now?")])
+    config = ALONE.model_copy(update={"target_ratio": (size - 150) / 4_000})
+    view = passed([*messages, assistant("Done."), user("And now?")], config).messages
+    [read, shown] = [r.text for m in view for r in m.tool_results]
+    assert MARK.search(shown)
+    assert (read, [use.input for m in view for use in m.tool_uses][-1]) == (log(1), {"new": "\n".join(new)})
+
+
 @pytest.mark.parametrize("said", ["tests FAILED in shop", "Test fehlgeschlagen: Rechnung", "测试失败：订单模块出错"])
 def test_what_a_command_prints_of_its_own_words_stays_if_it_tells_what_happened(said: str) -> None:
     command = f"make test && echo all is well || echo {said}; make all"
