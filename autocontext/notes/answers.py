@@ -52,7 +52,7 @@ _RECORDS = 2
 """Records of a list from which on an answer is one of what was found, whatever the call is named."""
 _EARLY = 0.01
 """Worth of the first line beside the last, in what is looked at: the best hits of a search come first."""
-_NUMBERED = re.compile(r"^\s{0,9}\d{1,7}(?:\t|→| ?[│|]).*", re.MULTILINE)
+_NUMBERED = re.compile(r"^\s{0,9}(\d{1,7})(?:[:\t→]| ?[│|]).*", re.MULTILINE)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
 _EXCEPTION = 4.0
 """Worth of a line with an exception's own type, or below "ERROR:", beside the rest."""
@@ -105,7 +105,7 @@ _SAYS_NOTHING = Caseless(
     r"(?:</?[\w-]{1,40} ?/?>|\[[^\]]{0,40}\]|`{3}\w*|[\W_]*|(?:\w{1,20} ?)?errors?:?|output:?"
     r"|\d{1,9}[.,:)|→│]?|traceback \(most recent call last\):"
     r"|<?(?:exit|return) ?(?:code|status)[:> ]{0,3}-?\d{1,9}(?:</returncode>)?|<returncode>.{0,20}|[$#>%] .*"
-    r"|\S{0,40}[$#](?: .*)?|npm (?:err!|error)\W*|\d{1,3} ?%.*|\(?(?:open file|current directory):.*)",
+    r"|\S{0,40}[$#](?: .*)?|npm (?:err!|error)\W*|\d{1,3} ?%.*|.*--:--:--.*|\(?(?:open file|current directory):.*)",
 )
 """A line that is no answer: a tag, a header, a prompt with a command, a bare exit code, a step of progress."""
 _PROGRESS = re.compile(r"[━█▏▎▍▌▋▊▉░▒▓=#.\-]{8}.{0,80}\d ?%|\d ?%.{0,80}[━█▏▎▍▌▋▊▉░▒▓=#\-]{8}")
@@ -238,8 +238,7 @@ def telling(
         return _best((weighed(worth, field), i, field) for worth, i, field in fields)
     lines = _lines(text)
     lonely, parts = alone([line for _, line in lines]), _parts(call)
-    numbered = {*map(_squeezed, _NUMBERED.findall(text, 0, _SEARCHED))}
-    numbered = numbered if len(numbered) >= _FEW_LINES else set()
+    numbered = _lines_of_files(text)
     reasons = 2.5 if answer.status or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
     first = next((k for k, (_, line) in enumerate(lines) if line), -1)
     last = next((k for k in range(len(lines) - 1, -1, -1) if lines[k][1]), -1)
@@ -288,6 +287,16 @@ def shape_of(line: str) -> str:
     """A line that measures the tool's own work, without the figure: "Wall time: 0.05 seconds" heads every answer."""
     measure = MEASURE.fullmatch(line)
     return line if measure is None or _may_give_reason(line) else f"{measure[1]} #"
+
+
+def _lines_of_files(text: str) -> set[str]:
+    """The lines of a text that a tool has numbered: with a number that follows the one above, or is followed below."""
+    matches = list(_NUMBERED.finditer(text, 0, _SEARCHED))
+    found: set[str] = set()
+    for before, line in pairwise(matches):
+        if int(line[1]) == int(before[1]) + 1:
+            found.update((_squeezed(before[0]), _squeezed(line[0])))
+    return found if len(found) >= _FEW_LINES else set()
 
 
 def _unwrapped(text: str) -> str:
