@@ -283,20 +283,22 @@ def _compared(piece: str) -> str:
     return _ADDRESS.sub("0x", piece.rstrip(",")) if "0x" in piece else piece.rstrip(",")
 
 
+@lru_cache(maxsize=_LINES)
 def shape_of(line: str) -> str:
     """A line that measures the tool's own work, without the figure: "Wall time: 0.05 seconds" heads every answer."""
     measure = MEASURE.fullmatch(line)
     return line if measure is None or _may_give_reason(line) else f"{measure[1]} #"
 
 
-def _lines_of_files(text: str) -> set[str]:
+@lru_cache(maxsize=_READ)
+def _lines_of_files(text: str) -> frozenset[str]:
     """The lines of a text that a tool has numbered: with a number that follows the one above, or is followed below."""
     matches = list(_NUMBERED.finditer(text, 0, _SEARCHED))
     found: set[str] = set()
     for before, line in pairwise(matches):
         if int(line[1]) == int(before[1]) + 1:
             found.update((_squeezed(before[0]), _squeezed(line[0])))
-    return found if len(found) >= _FEW_LINES else set()
+    return frozenset(found if len(found) >= _FEW_LINES else ())
 
 
 def _unwrapped(text: str) -> str:
