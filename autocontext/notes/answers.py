@@ -128,9 +128,6 @@ _RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST
 """A short record is quoted whole, with its name: its fields alone would look like those of the record beside it."""
 _RECORD = re.compile(rf"(?:{_KEY})?\{{(.*)\}},?")
 _KEYS = re.compile(_KEY)
-_BRACKET = re.compile(r"(?:\"((?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40})?([\[{])|([\]}])|\"(?:[^\"\\]|\\.)*\"")
-_PART_OF = re.compile(r'"(?:[^"\\]|\\.){1,80}": … ')
-"""Before a field of a record inside of another one: what that is in it."""
 _BEGINS_JSON = re.compile(r'\{?\s*"(?:[^"\\]|\\.){1,80}"\s*:')
 _END_OF_QUOTE = re.compile(r"\"(?=\s*->)")
 _LEAST_SENTENCE = 20
@@ -384,18 +381,13 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
     """The fields of a JSON text with their keys, word for word, each with its worth."""
     place = end = 0
     inside = text.index("{") + 1 if text.lstrip().startswith("{") else 0  # the whole is no record among others
-    depth, path = -1 if inside else 0, list[str]()
+    depth = -1 if inside else 0
     for i, field in enumerate(_RECORD_OR_FIELD.finditer(text, inside)):
         if i == _MOST_FIELDS:
             return
         between = text[end : field.start()]
         place += 2 if between.strip() else 1  # next to each other only with nothing in between
         depth += sum(map(between.count, "{[")) - sum(map(between.count, "}]"))
-        for bracket in _BRACKET.finditer(between):
-            if bracket[2]:
-                path.append(bracket[1] or "")
-            elif bracket[3]:
-                del path[-1:]
         end = field.end()
         if field["key"] is None:
             worths = [_worth_of_field(part, used) for part in _FIELD.finditer(field.group())]
@@ -406,8 +398,7 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
             worths[0] += _OUTERMOST * (worths[0] > 0 and depth <= 0)
         if (worth := max(worths, default=0.0)) > 0:
             late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
-            name = next(filter(None, reversed(path)), "") if field["key"] is not None else ""
-            yield late, place, f'"{name}": … ' * bool(name) + one_line(field.group()[: 10 * _LONGEST_LINE])
+            yield late, place, one_line(field.group()[: 10 * _LONGEST_LINE])
 
 
 def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float:
@@ -429,8 +420,7 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
         return f"{answer.status}, nothing" if answer.status else "nothing"
     place, first = pieces[0]
     if len(first) > characters and not (answer.status or _word_of_error(first)):
-        end = max(first.rfind(sign, _LEAST_SENTENCE, characters) for sign in (". ", "。"))
-        if end > 0:
+        if (end := first.rfind(". ", _LEAST_SENTENCE, characters)) > 0:
             first = first[: end + 1] + "…"
         else:  # a whole line tells more than the beginning of one, but a failure may not stand for what came back
             short = (piece for piece in pieces[:_NEXT_BEST] if len(piece[1]) <= characters)
@@ -444,12 +434,7 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     places = sorted(chosen)
     words = chosen[places[0]]
     for before, place in pairwise(places):
-        piece, part = chosen[place], _PART_OF.match(chosen[place])
-        if place > before + 1:
-            words += f" … {piece}"
-        else:
-            again = part is not None and chosen[before].startswith(part[0])
-            words += f" {piece[part.end() :] if part is not None and again else piece}"
+        words += (" " if place == before + 1 else " … ") + chosen[place]
     if _BEGINS_JSON.match(words):
         shown = _safe(words.rstrip(","))
         head = "… " if any(other < places[0] for other, _ in pieces) else ""

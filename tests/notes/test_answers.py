@@ -249,29 +249,6 @@ def test_a_phrase_that_a_tool_answers_again_and_again_stands_in_a_note_once(answ
     assert len(re.findall(r" -> as m2$", text, re.MULTILINE)) == (4 if told_once else 0)
 
 
-@pytest.mark.parametrize(
-    ("items", "price", "name", "bottle"),
-    [
-        ("items", "price", "name", "Water Bottle"),
-        ("Posten", "Preis", "Name", "Große Flasche"),
-        ("商品", "价格", "名称", "大号水瓶"),
-    ],
-)
-def test_a_field_of_an_inner_record_is_not_told_as_one_of_the_record(
-    items: str, price: str, name: str, bottle: str
-) -> None:
-    more = {"options": {"colour": "x" * 90, "of]": ["}", "[{"]}, "sku": "y" * 90}
-    inner = [{name: bottle, price: 47.76, **more}, {name: "Lamp", price: 12.5, **more}]
-    record = {"id": "#W1", items: inner, "status": "delivered", "total": 1186.47}
-    for characters in (70, 140, 280):
-        shown = told(json.dumps(record, ensure_ascii=False), characters=characters)
-        assert '"status": "delivered"' in shown
-        for value in (f'"{price}": 47.76', f'"{name}": "{bottle}"'):
-            before = shown.partition(value)[0] if value in shown else f'"{items}": … '
-            assert re.search(rf'"{items}": … (?:"[^"]+": [^{{}}…]*, )?$', before)
-    assert f'"{items}": … "{name}": "{bottle}", "{price}": 47.76' in shown
-
-
 @pytest.mark.parametrize("text", ["All is as expected.", "Wie erwartet: as expected"])
 def test_what_is_as_expected_is_no_error(text: str) -> None:
     assert not ERROR.search(text)
