@@ -330,11 +330,15 @@ class _Page:
                 return
             over = excess()
         if not self._names_share and any(self._hidden.values()):
-            trade = [claims["looked"], claims["done"]]
-            any(self._trade_lines_for_names(share, trade, excess) for share in _MORE_SHARES)
+            for share in _MORE_SHARES:
+                if self._trade_lines_for_names(share, [claims["looked"], claims["done"]], excess):
+                    break
 
     def _trade_lines_for_names(self, share: float, claims: Sequence[Claim], excess: Callable[[], int]) -> bool:
-        """Name what the other calls were about instead of the last few lines: that a file was changed says most."""
+        """Name what the other calls were about instead of the last few lines: that a file was changed says most.
+
+        Returns whether there was room for it; if not, all is as before.
+        """
         before = self._room.left, [claim.size for claim in claims]
         self._names_share = share
         for claim in claims:

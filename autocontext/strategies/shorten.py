@@ -108,17 +108,15 @@ class Shorten:
     def _chosen(self, view: View) -> dict[int, _Short]:
         """By place, short forms that together save the excess and more: all longer ones, the oldest first, then all.
 
-        What only repeats its call goes before them.
-        What the agent is working on keeps its room until all others are short.
+        What only repeats its call goes before them. What the agent is working on keeps its room until all others are
+        short.
         """
         excess, places, chosen = self._excess(), self._places(view), dict[int, _Short]()
-        repeats = _repeats(view, {*places} - {*self._over})
-        for i in (*self._over, *repeats):  # the first to go: reloads whatever the excess is
-            if i in repeats and excess <= 0:
-                return chosen
-            if short := self._of_length(view, i, self._characters):
-                chosen[i] = short
-                excess -= short.saved
+        for i in self._over:  # the first to go, whatever the excess is
+            excess -= self._choose(view, i, chosen)
+        for i in _repeats(view, {*places} - {*self._over}) if excess > 0 else ():
+            if excess > 0:
+                excess -= self._choose(view, i, chosen)
         if excess <= 0:
             return chosen
         others = [i for i in places if i not in chosen]
@@ -138,6 +136,13 @@ class Shorten:
                 excess -= short.saved - before
                 chosen[i] = short
         return chosen
+
+    def _choose(self, view: View, index: int, chosen: dict[int, _Short]) -> int:
+        """Add the short form of a message, if it has one; the tokens that it saves."""
+        if (short := self._of_length(view, index, self._characters)) is None:
+            return 0
+        chosen[index] = short
+        return short.saved
 
     def _places(self, view: View) -> list[int]:
         """Where there are long results and arguments, before the newest messages."""

@@ -219,6 +219,19 @@ def test_what_a_tool_measures_of_its_own_work_does_not_stand_for_its_answer(fram
     assert told_of == [quoted(words) for words in answers]
 
 
+@pytest.mark.parametrize("sign", ["\t", ": ", "→", " | "])
+def test_what_stands_around_a_change_is_no_answer(sign: str) -> None:
+    code = "\n".join(f"{n}{sign}print('{n} errors, no such file')" for n in range(11, 18))
+    assert told(f"[File: /src/pool.py]\n{code}\nFile updated.", characters=60).endswith('File updated."')
+    log = "\n".join(f"10:0{n}:00 error {n}" for n in range(4))
+    assert "10:03:00 error 3" in told(log, characters=30), "times are no numbers of lines"
+
+
+def test_the_progress_of_a_download_is_no_answer() -> None:
+    meter = "100   669    0   652  100    17   7037    183 --:--:-- --:--:-- --:--:--  7516"
+    assert told(f"{meter}\nYour name is test.") == '"Your name is test."'
+
+
 @pytest.mark.parametrize(
     "code", ['1→import (\n2→"os"\n3→)\n4→func Close(pool *Pool) error {', "1\timport os\n2\t\n3\tdef close(pool):"]
 )
