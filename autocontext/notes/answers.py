@@ -46,6 +46,8 @@ _SUMMARY = 1.5
 """Worth of the last line of what an action printed, if it has a count."""
 _FIRST = 1.2
 """Worth of a first line that is a sentence: what a tool says of all that follows."""
+_EMPHASISED = 3.5
+"""Worth of a statement that its writer set in bold, or as a heading of its own: a report's outcome."""
 _DEFINED = 0.7
 """Worth of a line that begins a function or class, or names a record, in what is looked at."""
 _RECORDS = 2
@@ -105,10 +107,16 @@ _SAYS_NOTHING = Caseless(
     r"(?:</?[\w-]{1,40} ?/?>|\[[^\]]{0,40}\]|`{3}\w*|[\W_]*|(?:\w{1,20} ?)?errors?:?|output:?"
     r"|\d{1,9}[.,:)|→│]?|traceback \(most recent call last\):"
     r"|<?(?:exit|return) ?(?:code|status)[:> ]{0,3}-?\d{1,9}(?:</returncode>)?|<returncode>.{0,20}|[$#>%] .*"
-    r"|\S{0,40}[$#](?: .*)?|npm (?:err!|error)\W*|\d{1,3} ?%.*|.*--:--:--.*|\(?(?:open file|current directory):.*)",
+    r"|[^\s#]{0,40}[$#](?: .*)?|#{2,6} (?![^#:]{3,40}: \S).*|npm (?:err!|error)\W*"
+    r"|\d{1,3} ?%.*|.*--:--:--.*|\(?(?:open file|current directory):.*)",
 )
 """A line that is no answer: a tag, a header, a prompt with a command, a bare exit code, a step of progress."""
 _PROGRESS = re.compile(r"[━█▏▎▍▌▋▊▉░▒▓=#.\-]{8}.{0,80}\d ?%|\d ?%.{0,80}[━█▏▎▍▌▋▊▉░▒▓=#\-]{8}")
+_STATEMENT = re.compile(
+    r"\*\*[^*]{8,200}[.!。！]\*\*|\*\*[^*]{3,100} [–—] [^*]{3,100}\*\*|\*\*[^*]{3,100}\*\* ?[–—-] \S"
+    r"|\*\*[^*:]{3,40}:\*\* \S|#{2,6} [^#:]{3,40}: \S"
+)
+"""At the beginning of a line of Markdown: a sentence or a result in bold type, or a heading that says one."""
 _FRAME = re.compile(r"(?:at \S|File \"|\^+$|~+|\.\.\. \d+ more)")
 """A line of a stack trace."""
 _HEADER = re.compile(r"(?:\w{1,20} ?)?errors?:", re.IGNORECASE)
@@ -128,12 +136,17 @@ _RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST
 """A short record is quoted whole, with its name: its fields alone would look like those of the record beside it."""
 _RECORD = re.compile(rf"(?:{_KEY})?\{{(.*)\}},?")
 _KEYS = re.compile(_KEY)
+_BRACKET = re.compile(r"(?:\"((?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40})?([\[{])|([\]}])|\"(?:[^\"\\]|\\.)*\"")
+_PART_OF = re.compile(r'"(?:[^"\\]|\\.){1,80}": … ')
+"""Before a field of a record inside of another one: what that is in it."""
 _BEGINS_JSON = re.compile(r'\{?\s*"(?:[^"\\]|\\.){1,80}"\s*:')
 _END_OF_QUOTE = re.compile(r"\"(?=\s*->)")
 _LEAST_SENTENCE = 20
 """Characters of a sentence that says something without the rest of its line."""
 _NEXT_BEST = 3
 """Lines that one is looked for among which is not too long."""
+_MOST_TRIED = 6
+"""Lines that may stand beside the best one: what is left of the room is no reason to quote one that tells little."""
 
 
 class Answer(NamedTuple):
@@ -257,6 +270,7 @@ def telling(
             worth += _DEFINED * defines(line) - _EARLY * late if listed else _LATE * late
             worth += _FIRST * (k == first and line.endswith(_ENDS_OF_SENTENCE))
             worth += _SUMMARY * (k == last and ends_with_sum)
+            worth += _EMPHASISED * (not listed and _STATEMENT.match(line) is not None)
         worth = weighed(worth, line)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
             worth += _EXCEPTION
@@ -381,13 +395,18 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
     """The fields of a JSON text with their keys, word for word, each with its worth."""
     place = end = 0
     inside = text.index("{") + 1 if text.lstrip().startswith("{") else 0  # the whole is no record among others
-    depth = -1 if inside else 0
+    depth, path = -1 if inside else 0, list[str]()
     for i, field in enumerate(_RECORD_OR_FIELD.finditer(text, inside)):
         if i == _MOST_FIELDS:
             return
         between = text[end : field.start()]
         place += 2 if between.strip() else 1  # next to each other only with nothing in between
         depth += sum(map(between.count, "{[")) - sum(map(between.count, "}]"))
+        for bracket in _BRACKET.finditer(between):
+            if bracket[2]:
+                path.append(bracket[1] or "")
+            elif bracket[3]:
+                del path[-1:]
         end = field.end()
         if field["key"] is None:
             worths = [_worth_of_field(part, used) for part in _FIELD.finditer(field.group())]
@@ -398,7 +417,8 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
             worths[0] += _OUTERMOST * (worths[0] > 0 and depth <= 0)
         if (worth := max(worths, default=0.0)) > 0:
             late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
-            yield late, place, one_line(field.group()[: 10 * _LONGEST_LINE])
+            name = next(filter(None, reversed(path)), "") if field["key"] is not None else ""
+            yield late, place, f'"{name}": … ' * bool(name) + one_line(field.group()[: 10 * _LONGEST_LINE])
 
 
 def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float:
@@ -420,21 +440,24 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
         return f"{answer.status}, nothing" if answer.status else "nothing"
     place, first = pieces[0]
     if len(first) > characters and not (answer.status or _word_of_error(first)):
-        if (end := first.rfind(". ", _LEAST_SENTENCE, characters)) > 0:
+        end = max(first.rfind(sign, _LEAST_SENTENCE, characters) for sign in (". ", "。"))
+        if end > 0:
             first = first[: end + 1] + "…"
         else:  # a whole line tells more than the beginning of one, but a failure may not stand for what came back
             short = (piece for piece in pieces[:_NEXT_BEST] if len(piece[1]) <= characters)
             place, first = next((piece for piece in short if not _word_of_error(piece[1])), pieces[0])
     chosen = {place: _cut(first, characters)}
     left = characters - len(chosen[place])
-    for place, piece in pieces:
+    for place, piece in pieces[:_MOST_TRIED]:
         if len(piece) + 3 <= left and piece not in chosen.values():
             chosen[place] = piece
             left -= len(piece) + 3
     places = sorted(chosen)
     words = chosen[places[0]]
     for before, place in pairwise(places):
-        words += (" " if place == before + 1 else " … ") + chosen[place]
+        part = _PART_OF.match(chosen[place])
+        again = part is not None and chosen[before].startswith(part[0])  # said once of what follows
+        words += (" " if place == before + 1 else " … ") + chosen[place][len(part[0]) if part and again else 0 :]
     if _BEGINS_JSON.match(words):
         shown = _safe(words.rstrip(","))
         head = "… " if any(other < places[0] for other, _ in pieces) else ""

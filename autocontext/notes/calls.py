@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -79,8 +79,11 @@ _SUBSTITUTES = re.compile(r"'[^'\n]*'|(?P<command>\$\(|`)")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PATCH = ("*** Begin Patch", "diff --git", "--- ")
 _PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S[^\n\t]{0,300})", re.MULTILINE)
-_DULL = re.compile(r"\s*(?:#|//|/\*|\*|\"\"\"|'''|import\b|from \S+ import\b|use |package |<[?!]|-{3}|\W*$)")
-"""The beginning of a line that says little about a new text: a comment, an import, brackets."""
+_DULL = re.compile(
+    r"\s*(?:#|//|/\*|\*|\"\"\"|'''|import\b|from \S+ import\b|use |package |<[?!]|-{3}|\W*$|\w{1,20}:\s*$)"
+)
+"""The beginning of a line that says little about a new text: a comment, an import, brackets, one word ("else:")."""
+_DOCSTRING = ('"""', "'''")
 
 MOST_CALLS = 1_000
 """One note tells of the newest calls, so its cost does not grow with the history."""
@@ -275,13 +278,29 @@ def new_text(arguments: Mapping[str, Any]) -> str:
             written += lines
     if not written and replaced:  # a short replacement
         written = [text for key, text in _texts(arguments) if key not in PATH_KEYS and not _REPLACED_KEY.search(key)]
-    new = [line for line in written if line.strip() not in replaced and sum(map(str.isalnum, line)) >= _LEAST_NEW]
+
+    def differ(lines: Iterable[str]) -> list[str]:
+        return [line for line in lines if line.strip() not in replaced and sum(map(str.isalnum, line)) >= _LEAST_NEW]
+
+    new = differ(_code(written)) or differ(written)
     if not new:
         kept = {line.strip() for line in written}
         gone = [line.strip() for line in removed if line.strip() not in kept]
         new = [f"- {line}" for line in gone if sum(map(str.isalnum, line)) >= _LEAST_NEW]
     line = next((line for line in new if not _DULL.match(line.lstrip("+- "))), new[0] if new else "")
     return _short_line(line, _NEW)
+
+
+def _code(lines: Iterable[str]) -> Iterator[str]:
+    """Lines without those of docstrings."""
+    inside = ""
+    for line in lines:
+        quotes = inside or next((mark for mark in _DOCSTRING if mark in line), "")
+        ends = bool(quotes) and line.count(quotes) % 2 == 1
+        if not inside and not (quotes and ends):
+            yield line
+        if ends:
+            inside = "" if inside else quotes
 
 
 def lasting_texts(arguments: Mapping[str, Any]) -> Iterator[str]:

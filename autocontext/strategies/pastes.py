@@ -79,7 +79,7 @@ def in_part(text: str, characters: int, number: int | None) -> str:
     Their own words go before what they have pasted, such as code between fences, diffs and logs; instructions first.
     """
     read = text if len(text) <= _READ else _ends(text, _READ // 2)
-    short, missing = excerpt(read, characters, _worth_in(read))
+    short, missing = excerpt(read, characters, _worth_in(read), repeats=False)
     if not short:
         return rendering.head_and_tail(text, characters)
     gap = len(_GAP) if read is not text else 0

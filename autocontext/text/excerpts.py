@@ -42,6 +42,9 @@ _OWN = 1.0
 _OWN_FIELD = re.compile(r'"(?:[^"\\]|\\.){1,80}"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^\[{"]+?),?[\s}]*')
 _ITEM = re.compile(r"\s*(\d{1,3})[.)]\s")
 """The beginning of an item of a numbered list."""
+_NUMBER_OR_ID = re.compile(r"[A-Za-z0-9_.+-]*\d[A-Za-z0-9_.+-]*")
+_MOST_ALIKE, _LEAST_SHAPE = 3, 12
+"""Lines that are shown of those that are alike but for numbers and ids, and letters that such lines must share."""
 _DIGITS = str.maketrans("", "", "0123456789")
 _HEAD = 2
 """Words at the beginning of a line that show what kind of line it is."""
@@ -401,6 +404,19 @@ def _empty_lines(said: Sequence[str]) -> set[int]:
     return {i for i, head in enumerate(heads) if head and not any(map(str.isalnum, said[i][head.end() :]))}
 
 
+def _repeats(said: Sequence[str]) -> set[int]:
+    """Where lines stand that are like many others, numbers and ids aside, but for the first ones and the last."""
+    by_shape: dict[str, list[int]] = {}
+    for i, line in enumerate(said):
+        by_shape.setdefault(_NUMBER_OR_ID.sub("#", line), []).append(i)
+    return {
+        i
+        for shape, places in by_shape.items()
+        if len(places) > _MOST_ALIKE and sum(map(str.isalpha, shape)) >= _LEAST_SHAPE
+        for i in places[_MOST_ALIKE - 1 : -1]
+    }
+
+
 def _rarity(lines: Sequence[str]) -> list[float]:
     """How much it says that a line begins as it does, up to 1: of many that passed, those that failed tell most."""
     heads = [tuple(line.translate(_DIGITS).split(None, _HEAD)[:_HEAD]) for line in lines]
@@ -423,8 +439,8 @@ def _spread(worths: list[float], found: Sequence[Piece]) -> list[float]:
 class Excerpts:
     """The excerpts of one text, of any length; its pieces are found and rated once."""
 
-    def __init__(self, text: str, worth: Callable[[str], float]) -> None:
-        """`worth` rates a piece."""
+    def __init__(self, text: str, worth: Callable[[str], float], *, repeats: bool = True) -> None:
+        """`worth` rates a piece. Without `repeats`, of lines that differ in numbers and ids only a few are chosen."""
         self._text = text
         self._found = found = pieces(text)
         self._said = said = [text[p.start : p.stop] for p in found]
@@ -449,7 +465,7 @@ class Excerpts:
             self._worths[i] += _OWN * _is_own_field(text, found[i])
         for i in {0, len(found) - 1, *lonely} if found else ():
             self._worths[i] += _ALONE if i in lonely else _AT_ENDS * (own[i] > 0)
-        self._empty = _empty_lines(said)
+        self._empty = _empty_lines(said) if repeats else _empty_lines(said) | _repeats(said)
         for i in self._empty:
             self._worths[i] = 0.0
 
@@ -515,13 +531,14 @@ class Excerpts:
         return len(self._said[k]) + max(_GAP + len(_indent(self._text, piece.start)), between)
 
 
-def excerpt(text: str, characters: int, worth: Callable[[str], float]) -> Excerpt:
+def excerpt(text: str, characters: int, worth: Callable[[str], float], *, repeats: bool = True) -> Excerpt:
     """At most `characters` of a text: the pieces with the highest worth for their length, later ones before equal ones.
 
     A field of JSON brings along what names its record, a line of a list the first line of its item. A text that is not
-    longer stays as it is. `worth` rates a piece.
+    longer stays as it is. `worth` rates a piece. Without `repeats`, of lines that differ in numbers and ids only a few
+    are chosen.
     """
-    return Excerpt(text, 0) if len(text) <= characters else Excerpts(text, worth).of(characters)
+    return Excerpt(text, 0) if len(text) <= characters else Excerpts(text, worth, repeats=repeats).of(characters)
 
 
 def _indent(text: str, start: int) -> str:

@@ -219,6 +219,28 @@ def test_what_a_tool_measures_of_its_own_work_does_not_stand_for_its_answer(fram
     assert told_of == [quoted(words) for words in answers]
 
 
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        "**Status: SUCCESS** — all objectives met.",
+        "**Task not achieved** – the server rejects the ticket.",
+        "## Ergebnis: nur zum Teil gelungen",
+        "**导出已完成。** 共三个文件。",
+    ],
+)
+def test_a_report_is_told_by_the_outcome_that_its_writer_set_in_bold(outcome: str) -> None:
+    steps = [f"- step {n} on 10.0.0.{n}: connection refused, then tried again" for n in range(9)]
+    report = "\n".join(("## Summary", outcome, "### Steps", *steps, "**Add more information**", "Files: `/root/a.txt`"))
+    assert told(report, characters=60).startswith(f'"{outcome}')
+
+
+def test_what_is_left_of_the_room_is_no_reason_to_quote_what_tells_little() -> None:
+    words = ("pool", "hook", "Vorrat", "request", "eine", "session", "datei")
+    steps = [" ".join(words[(n * k) % 7] for k in range(1, n % 5 + 5)) + f" {n} {'x' * 40}" for n in range(30)]
+    answer = "\n".join((*steps, "t = a.b", "FAILED tests/test_pool.py::test_close - AssertionError: None != ''"))
+    assert "t = a.b" not in told(answer, characters=90)
+
+
 @pytest.mark.parametrize("sign", ["\t", ": ", "→", " | "])
 def test_what_stands_around_a_change_is_no_answer(sign: str) -> None:
     code = "\n".join(f"{n}{sign}print('{n} errors, no such file')" for n in range(11, 18))
@@ -260,6 +282,29 @@ def test_a_phrase_that_a_tool_answers_again_and_again_stands_in_a_note_once(answ
     text = page(history, 900)
     assert text.count(answer) == (1 if told_once else 5)
     assert len(re.findall(r" -> as m2$", text, re.MULTILINE)) == (4 if told_once else 0)
+
+
+@pytest.mark.parametrize(
+    ("items", "price", "name", "bottle"),
+    [
+        ("items", "price", "name", "Water Bottle"),
+        ("Posten", "Preis", "Name", "Große Flasche"),
+        ("商品", "价格", "名称", "大号水瓶"),
+    ],
+)
+def test_a_field_of_an_inner_record_is_not_told_as_one_of_the_record(
+    items: str, price: str, name: str, bottle: str
+) -> None:
+    more = {"options": {"colour": "x" * 90, "of]": ["}", "[{"]}, "sku": "y" * 90}
+    inner = [{name: bottle, price: 47.76, **more}, {name: "Lamp", price: 12.5, **more}]
+    record = {"id": "#W1", items: inner, "status": "delivered", "total": 1186.47}
+    for characters in (70, 140, 280):
+        shown = told(json.dumps(record, ensure_ascii=False), characters=characters)
+        assert '"status": "delivered"' in shown
+        for value in (f'"{price}": 47.76', f'"{name}": "{bottle}"'):
+            before = shown.partition(value)[0] if value in shown else f'"{items}": … '
+            assert re.search(rf'"{items}": … (?:"[^"]+": [^{{}}…]*, )?$', before)
+    assert f'"{items}": … "{name}": "{bottle}", "{price}": 47.76' in shown
 
 
 @pytest.mark.parametrize("text", ["All is as expected.", "Wie erwartet: as expected"])
