@@ -39,6 +39,8 @@ _LEAST_NOTE = 128
 """Tokens of the smallest note without its frame: room for the user's rules."""
 _ANSWERED = 0.15
 """Largest message of the agent that stays because the user answers it, as a share of the window."""
+_FULL = 0.9
+"""A note with that share of the most it may have is known to need all of it, and is not written to find out."""
 _MODEL_SHARE = 0.06
 """The model is asked for at most this share of the window."""
 
@@ -132,11 +134,20 @@ class Fold:
         """Each piece's share of the room, in proportion to the size its note needs."""
         if len(pieces) < 2:
             return [1.0] * len(pieces)
-        needs = [self._hand_over.needed(view, view.span(p.start, p.stop), most) for p in pieces]
+        needs = [self._needed(view, piece, most) for piece in pieces]
         for i, p in enumerate(pieces if most * _CURRENT >= _QUOTES else ()):
             if p.start > view.latest_user >= 0:  # its results are what the next steps need: room for quotes
                 needs[i] = max(needs[i], int(min(p.tokens, most) * _CURRENT))
         return [size / sum(needs) for size in needs]
+
+    def _needed(self, view: View, piece: _Piece, most: int) -> int:
+        """What the note about a span needs of `most` tokens; with an earlier one that is as long, all of it."""
+        noted = max(
+            (view.tokens(i, i + 1) for i in range(piece.start, piece.stop) if is_note(view.messages[i])), default=0
+        )
+        if noted >= most * _FULL:
+            return most
+        return self._hand_over.needed(view, view.span(piece.start, piece.stop), most)
 
     def _pieces(self, view: View, areas: Sequence[tuple[int, int]], note: int) -> list[_Piece]:
         """Spans that together free the excess even after notes of `note` tokens replace them."""
