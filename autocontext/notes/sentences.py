@@ -201,6 +201,12 @@ _OBSERVATION = re.compile(
 """The beginning of a tool's output that an agent without tool messages gets as the user's."""
 
 
+_PROMPT = re.compile(r"\n(?:(?:PS )?[^\s<]{0,40}[@:~\\-][^\s<]{0,40})?[$#>]{1,3}\s{0,9}\Z")
+"""The prompt of a shell as the last line: an agent without tool messages gets what its command printed so."""
+_RULES_OF_TERMINAL = 2
+"""Lines like an instruction in what a terminal prints, at most: "Please review the changes"."""
+
+
 _DIFF = re.compile(
     r"^(?:diff --git |@@ -\d).*(?:\n(?:[-+ @\\]|diff --git |index |new file|deleted file|similarity|rename |$).*)*",
     re.MULTILINE,
@@ -242,7 +248,7 @@ def of_user(text: str) -> tuple[Sentence, ...]:
     """The sentences of a user's message."""
     result: list[Sentence] = []
     is_paste = len(text) > _LONG
-    is_output = _OBSERVATION.match(text) is not None
+    is_output = _OBSERVATION.match(text) is not None or _is_of_terminal(text)
     diffs = [match.span() for match in _DIFF.finditer(text, 0, _SEARCH_LIMIT)]
     for start, stop in sentences(text):
         if _in_word(text, start) or _in_word(text, stop):
@@ -260,6 +266,14 @@ def of_user(text: str) -> tuple[Sentence, ...]:
         best = sorted(result, key=lambda s: (-s.worth, s.start))[:_MOST]
         result = sorted(best)
     return tuple(result)
+
+
+def _is_of_terminal(text: str) -> bool:
+    """Whether a message is what a terminal has printed, up to its prompt; a task may end with a prompt, too."""
+    if _PROMPT.search(text, max(0, len(text) - _LONGEST)) is None:
+        return False
+    rules = sum(_worth(text[start:stop]) == RULE for start, stop in sentences(text))
+    return rules <= _RULES_OF_TERMINAL
 
 
 def _worth(sentence: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -50,6 +51,8 @@ _STRETCHES = 6
 _SHOWN = 160
 """Characters of an argument, about as many as the line of a call shows."""
 _OPEN = " (open)"
+_FIELD_OF_TEXT = re.compile(r'"\w{1,40}": "')
+"""What stands before a text that an agent has written as JSON."""
 _ANSWER = 60
 """Characters; a message of the user up to this length comes with the question that it answers."""
 
@@ -234,7 +237,8 @@ def reasons(
         line = one_line(text[sentence.start : sentence.stop])
         if not line or per_message[number, filler] == _OF_MESSAGE or shown.says(line):
             continue
-        if any(line in said for use in ledger.messages[number - 1].tool_uses for said in _short_texts(use)):
+        bare = _FIELD_OF_TEXT.sub("", line).rstrip('"')
+        if any(bare in said for use in ledger.messages[number - 1].tool_uses for said in _short_texts(use)):
             continue  # its call says it
         new = items(text[sentence.start : sentence.stop]) - said_already
         if not new:

@@ -336,3 +336,21 @@ def test_a_list_with_longer_items_says_that_it_goes_on(message: str) -> None:
     assert told
     assert goes_on(message, told[0])
     assert not goes_on(message, told[0]._replace(stop=len(message)))
+
+
+@pytest.mark.parametrize("prompt", ["bash-$", "root@host:~/app#", "PS C:\\work>", "$ ", ">>>"])
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "[File: /src/fields.py (9 lines total)]\nPlease review the changes and make sure they are correct.",
+        "Installiert: marshmallow 3.13.0\nWARNUNG: nur mit virtueller Umgebung benutzen",
+        "已成功安装。\n请不要以 root 身份运行。",
+    ],
+)
+def test_what_a_terminal_prints_up_to_its_prompt_is_not_what_the_user_asks_for(printed: str, prompt: str) -> None:
+    assert {s.worth for s in of_user(f"{printed}\n(Current directory: /app)\n{prompt}")} == {PASTE}
+    assert {s.worth for s in of_user(printed)} != {PASTE}
+    task = "Never touch the tests.\nAlways run them twice.\nUse only one command at a time."
+    assert {s.worth for s in of_user(f"{task}\n(Current directory: /app)\n{prompt}")} & {RULE}, "a task"
+    for own in ("Only the old ones:\n<b>the first</b>", "Only these: x\ncosts 5$", "Nur diese:\nalle >"):
+        assert {s.worth for s in of_user(own)} & {RULE}, "no prompt"
