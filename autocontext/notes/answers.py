@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from autocontext.messages import ToolResultBlock
+from autocontext.notes.sentences import announces
 from autocontext.notes.values import find, known_values
 from autocontext.text.caseless import Caseless
 from autocontext.text.excerpts import MEASURE, alone, begins_record, defines, sums_up, without_number
@@ -268,7 +269,7 @@ def telling(
         if worth > _OF_ECHO:
             late = k / len(lines)
             worth += _DEFINED * defines(line) - _EARLY * late if listed else _LATE * late
-            worth += _FIRST * (k == first and line.endswith(_ENDS_OF_SENTENCE))
+            worth += _FIRST * (k == first and line.endswith(_ENDS_OF_SENTENCE) and not announces(line))
             worth += _SUMMARY * (k == last and ends_with_sum)
             worth += _EMPHASISED * (not listed and _STATEMENT.match(line) is not None)
         worth = weighed(worth, line)

@@ -384,6 +384,11 @@ def _is_remark(sentence: str) -> bool:
     return not _ANNOUNCEMENT.match(sentence) or _CUE.search(sentence, len(sentence) // 3) is not None
 
 
+def announces(line: str) -> bool:
+    """Whether a line says what its writer does next, and nothing else that matters: "I have all I need. Let me …"."""
+    return any(_ANNOUNCEMENT.match(line[start:stop]) for start, stop in sentences(line))
+
+
 def heading_of(text: str, start: int) -> str:
     """The line that ends with a colon above the list whose item begins here; "" without one."""
     if not _ITEM.match(text, start):

@@ -234,6 +234,20 @@ def test_a_report_is_told_by_the_outcome_that_its_writer_set_in_bold(outcome: st
     assert told(report, characters=60).startswith(f'"{outcome}')
 
 
+@pytest.mark.parametrize(
+    "announced",
+    [
+        "Perfect. Now let me compile all my findings:",
+        "I have all the information I need. Let me write a report of my findings.",
+        "已经找到所有信息。\n让我整理一份完整的报告。".replace("\n", ""),
+    ],
+)
+def test_an_announcement_does_not_stand_for_the_report_behind_it(announced: str) -> None:
+    report = f"{announced}\n\n- the flag is defined in `main.go`, line 1291\n- `watch.go` has no flag for it at all"
+    assert announced not in told(report, characters=70)
+    assert told("Order 7 was cancelled. The money comes back.\nThanks", characters=70).startswith('"Order 7 was')
+
+
 def test_what_is_left_of_the_room_is_no_reason_to_quote_what_tells_little() -> None:
     words = ("pool", "hook", "Vorrat", "request", "eine", "session", "datei")
     steps = [" ".join(words[(n * k) % 7] for k in range(1, n % 5 + 5)) + f" {n} {'x' * 40}" for n in range(30)]
