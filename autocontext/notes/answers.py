@@ -49,6 +49,8 @@ _FIRST = 1.2
 """Worth of a first line that is a sentence: what a tool says of all that follows."""
 _EMPHASISED = 3.5
 """Worth of a statement that its writer set in bold, or as a heading of its own: a report's outcome."""
+_OUTCOME_LINES = 3
+"""Lines before or behind it, at most, in the report."""
 _DEFINED = 0.7
 """Worth of a line that begins a function or class, or names a record, in what is looked at."""
 _RECORDS = 2
@@ -108,14 +110,14 @@ _SAYS_NOTHING = Caseless(
     r"(?:</?[\w-]{1,40} ?/?>|\[[^\]]{0,40}\]|`{3}\w*|[\W_]*|(?:\w{1,20} ?)?errors?:?|output:?"
     r"|\d{1,9}[.,:)|→│]?|traceback \(most recent call last\):"
     r"|<?(?:exit|return) ?(?:code|status)[:> ]{0,3}-?\d{1,9}(?:</returncode>)?|<returncode>.{0,20}|[$#>%] .*"
-    r"|[^\s#]{0,40}[$#](?: .*)?|#{2,6} (?![^#:]{3,40}: \S).*|npm (?:err!|error)\W*"
+    r"|[^\s#]{0,40}[$#](?: .*)?|#{2,6} (?![^#:]{3,60}(?::| [–—]) \S).*|npm (?:err!|error)\W*"
     r"|\d{1,3} ?%.*|.*--:--:--.*|\(?(?:open file|current directory):.*)",
 )
 """A line that is no answer: a tag, a header, a prompt with a command, a bare exit code, a step of progress."""
 _PROGRESS = re.compile(r"[━█▏▎▍▌▋▊▉░▒▓=#.\-]{8}.{0,80}\d ?%|\d ?%.{0,80}[━█▏▎▍▌▋▊▉░▒▓=#\-]{8}")
 _STATEMENT = re.compile(
     r"\*\*[^*]{8,200}[.!。！]\*\*|\*\*[^*]{3,100} [–—] [^*]{3,100}\*\*|\*\*[^*]{3,100}\*\* ?[–—-] \S"
-    r"|\*\*[^*:]{3,40}:\*\* \S|#{2,6} [^#:]{3,40}: \S"
+    r"|\*\*[^*:]{3,40}:\*\* \S|#{2,6} [^#:]{3,60}(?::| [–—]) \S"
 )
 """At the beginning of a line of Markdown: a sentence or a result in bold type, or a heading that says one."""
 _FRAME = re.compile(r"(?:at \S|File \"|\^+$|~+|\.\.\. \d+ more)")
@@ -271,7 +273,8 @@ def telling(
             worth += _DEFINED * defines(line) - _EARLY * late if listed else _LATE * late
             worth += _FIRST * (k == first and line.endswith(_ENDS_OF_SENTENCE) and not announces(line))
             worth += _SUMMARY * (k == last and ends_with_sum)
-            worth += _EMPHASISED * (not listed and _STATEMENT.match(line) is not None)
+            at_end = k - first <= _OUTCOME_LINES or last - k <= _OUTCOME_LINES
+            worth += _EMPHASISED * (at_end and not listed and _STATEMENT.match(line) is not None)
         worth = weighed(worth, line)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
             worth += _EXCEPTION

@@ -68,7 +68,7 @@ _QUOTED = r"'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\""
 _COMMAND = re.compile(rf"(?:{_QUOTED}|\\.|(?<=>)&|&(?=>)|[^;|&\n])+")
 """A command, up to what joins it to the next one outside of quotes."""
 _IN_QUOTES = re.compile(rf"{_QUOTED}|\\.")
-_LONGEST_COMMAND = 4_000
+LONGEST_COMMAND = 4_000
 """Characters; a longer command line counts as doing."""
 _AWK_DOES = re.compile(r"[>|]|system")
 _WRITES = re.compile(
@@ -330,7 +330,7 @@ def looks(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] |
         if table and name in table:
             return table[name] == "reads"
     if line := command_line(arguments):
-        return len(line) <= _LONGEST_COMMAND and all(map(_only_reads, commands_of(line)))
+        return len(line) <= LONGEST_COMMAND and all(map(_only_reads, commands_of(line)))
     command = arguments.get("command")
     if isinstance(command, str) and (inner := words_of(command)):  # an editor: {"command": "view", "path": ...}
         return inner[0] in _READS
@@ -349,7 +349,7 @@ def _only_reads(command: str) -> bool:
 
 def commands_of(line: str) -> list[str]:
     """The commands of a shell's line, without what joins them."""
-    return [part for part in map(str.strip, _COMMAND.findall(line[:_LONGEST_COMMAND])) if part]
+    return [part for part in map(str.strip, _COMMAND.findall(line[:LONGEST_COMMAND])) if part]
 
 
 def writes(command: str) -> bool:

@@ -197,7 +197,7 @@ class Deeds:
                 self._ledger.result_of(call),
                 call.answer,
                 used=self._ledger.used,
-                call=f"{call.label} {call.new}",
+                call=f"{call.label} {call.new}\n{self._ledger.commands_of(call)}",
                 looks=call.looks,
                 beside=self._beside(call),
                 changed=self._changed(call),

@@ -225,6 +225,7 @@ def test_what_a_tool_measures_of_its_own_work_does_not_stand_for_its_answer(fram
         "**Status: SUCCESS** — all objectives met.",
         "**Task not achieved** – the server rejects the ticket.",
         "## Ergebnis: nur zum Teil gelungen",
+        "## Summary — Task complete ✅",
         "**导出已完成。** 共三个文件。",
     ],
 )
@@ -232,6 +233,13 @@ def test_a_report_is_told_by_the_outcome_that_its_writer_set_in_bold(outcome: st
     steps = [f"- step {n} on 10.0.0.{n}: connection refused, then tried again" for n in range(9)]
     report = "\n".join(("## Summary", outcome, "### Steps", *steps, "**Add more information**", "Files: `/root/a.txt`"))
     assert told(report, characters=60).startswith(f'"{outcome}')
+
+
+def test_what_a_command_prints_of_itself_is_no_answer_however_long_it_is() -> None:
+    parts = " && ".join(f"echo '=== Teil {n} ===' && cat /var/log/service_{n}.log" for n in range(40))
+    history = tool_exchange("sh", {"command": parts}, "=== Teil 38 ===\nready in 5 ms\n=== Teil 39 ===")
+    deeds = Deeds(WorkLedger.of(history), Runs([(1, len(history))]), 56)
+    assert deeds.answer(deeds.calls[0], 60) == quoted("ready in 5 ms")
 
 
 @pytest.mark.parametrize(
