@@ -451,11 +451,7 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
             short = (piece for piece in pieces[:_NEXT_BEST] if len(piece[1]) <= characters)
             place, first = next((piece for piece in short if not _word_of_error(piece[1])), pieces[0])
     chosen = {place: _cut(first, characters)}
-    left = characters - len(chosen[place])
-    for place, piece in pieces[:_MOST_TRIED]:
-        if len(piece) + 3 <= left and piece not in chosen.values():
-            chosen[place] = piece
-            left -= len(piece) + 3
+    _add_beside(chosen, pieces, characters - len(chosen[place]))
     places = sorted(chosen)
     words = chosen[places[0]]
     for before, place in pairwise(places):
@@ -472,6 +468,19 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     else:
         shown = quoted(words)
     return (f"{answer.status}: " if answer.status else "") + shown
+
+
+def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left: int) -> None:
+    """Add the next best pieces that fit into what is left of the room, each text once."""
+    best: dict[str, int] = {}
+    for place, piece in pieces:
+        if len(best) == _MOST_TRIED:
+            break
+        best.setdefault(piece, place)
+    for piece, place in best.items():
+        if len(piece) + 3 <= left and piece not in chosen.values():
+            chosen[place] = piece
+            left -= len(piece) + 3
 
 
 def _of_several(pieces: Iterable[tuple[int, str]], chosen: Iterable[str]) -> str:

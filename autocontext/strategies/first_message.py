@@ -56,6 +56,7 @@ class FirstMessage:
                 max(0, room - _MARK_TOKENS),
                 self._hand_over,
                 event=FIRST_MESSAGE_SHORTENED if at == first else PASTE_SHORTENED,
+                repeats=False,
             )
             for at, room in self._too_large(view).items()
         ]

@@ -57,13 +57,16 @@ class Pastes:
         return proposals
 
 
-def shortened(view: View, at: int, keep: int, hand_over: NoteWriter, *, event: str) -> Proposal:
-    """A message of the user with about `keep` tokens of its text, cut anew from the original."""
+def shortened(view: View, at: int, keep: int, hand_over: NoteWriter, *, event: str, repeats: bool = True) -> Proposal:
+    """A message of the user with about `keep` tokens of its text, cut anew from the original.
+
+    Without `repeats` it may be shorter: of pasted lines that differ in numbers and ids only, a few are shown.
+    """
     text = rendering.untagged(view.messages[at].text)
     characters = len(text) * keep // max(1, text_tokens(view, at, hand_over))
     original = hand_over.original(view.ids[at])
     text = (original.text if original is not None else "") or text
-    shorter = in_part(text, characters, hand_over.number(view.ids[at]))
+    shorter = in_part(text, characters, hand_over.number(view.ids[at]), repeats=repeats)
     return Proposal(view.span(at, at + 1), blocks={MESSAGE_TEXT: shorter}, event_type=event, kind="stub")
 
 
@@ -73,13 +76,13 @@ def text_tokens(view: View, at: int, hand_over: NoteWriter) -> int:
     return view.tokens(at, at + 1) if all(b.type == "text" for b in m.content) else hand_over.tokens(m.text)
 
 
-def in_part(text: str, characters: int, number: int | None) -> str:
+def in_part(text: str, characters: int, number: int | None, *, repeats: bool = True) -> str:
     """About `characters` of a user's message, with the mark of what is left out.
 
     Their own words go before what they have pasted, such as code between fences, diffs and logs; instructions first.
     """
     read = text if len(text) <= _READ else _ends(text, _READ // 2)
-    short, missing = excerpt(read, characters, _worth_in(read), repeats=False)
+    short, missing = excerpt(read, characters, _worth_in(read), repeats=repeats)
     if not short:
         return rendering.head_and_tail(text, characters)
     gap = len(_GAP) if read is not text else 0
