@@ -95,6 +95,21 @@ def test_the_first_and_the_latest_message_may_take_45_percent_of_the_window(
     assert len(first.propose(View.of(history, lambda m: sizes[m.id]))) == found
 
 
+def test_the_larger_a_new_result_is_the_less_the_first_message_keeps_and_never_less_than_its_least() -> None:
+    first = FirstMessage(AutoContextConfig(max_token=1_000), Numbers(), 0)  # type: ignore[arg-type]
+    words = "\n".join(f"Check what the page {'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10]}ort says." for n in range(100))
+    kept = []
+    for size in (0, 300, 450, 550, 590, 610, 700, 900):
+        history = [user(words), assistant("Seen."), *tool_exchange("get", {"id": 1}, "x")]
+        sizes = dict(zip((m.id for m in history), (900, 1, 1, size), strict=True))
+        [proposal] = first.propose(View.of(history, lambda m, sizes=sizes: sizes[m.id]))
+        kept.append(sum(map(len, (proposal.blocks or {}).values())))
+    assert kept == sorted(kept, reverse=True)
+    assert kept[0] > 1.3 * kept[-1]
+    assert kept[-1] > len(words) * 0.2
+    assert kept[-1] == kept[-2] == kept[-3]
+
+
 @pytest.mark.parametrize(("tokens", "excess", "found"), [(399, 1_000, 0), (400, 1_000, 1), (400, 0, 0)])
 def test_a_message_of_the_user_is_cut_from_400_tokens_on_if_something_is_in_excess(
     tokens: int, excess: int, found: int
