@@ -42,7 +42,8 @@ _OWN = 1.0
 _OWN_FIELD = re.compile(r'"(?:[^"\\]|\\.){1,80}"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^\[{"]+?),?[\s}]*')
 _ITEM = re.compile(r"\s*(\d{1,3})[.)]\s")
 """The beginning of an item of a numbered list."""
-_NUMBER_OR_ID = re.compile(r"[A-Za-z0-9_.+-]*\d[A-Za-z0-9_.+-]*")
+_NAME = re.compile(r"[A-Za-z0-9_.+-]+")
+"""A number, an id or a word; what would look for the digit in it takes quadratic time."""
 _MOST_ALIKE, _LEAST_SHAPE = 3, 12
 """Lines that are shown of those that are alike but for numbers and ids, and letters that such lines must share."""
 _DIGITS = str.maketrans("", "", "0123456789")
@@ -408,13 +409,18 @@ def _repeats(said: Sequence[str]) -> set[int]:
     """Where lines stand that are like many others, numbers and ids aside, but for the first ones and the last."""
     by_shape: dict[str, list[int]] = {}
     for i, line in enumerate(said):
-        by_shape.setdefault(_NUMBER_OR_ID.sub("#", line), []).append(i)
+        by_shape.setdefault(_NAME.sub(_without_digits, line), []).append(i)
     return {
         i
         for shape, places in by_shape.items()
         if len(places) > _MOST_ALIKE and sum(map(str.isalpha, shape)) >= _LEAST_SHAPE
         for i in places[_MOST_ALIKE - 1 : -1]
     }
+
+
+def _without_digits(name: re.Match[str]) -> str:
+    """A sign for a number or an id, a word as it is."""
+    return "#" if any(map(str.isdecimal, name[0])) else name[0]
 
 
 def _rarity(lines: Sequence[str]) -> list[float]:
