@@ -70,7 +70,9 @@ class FirstMessage:
         room, latest = self.config.max_token - self._overhead - system, view.latest_user
         most = int(room * _SHARE)
         earlier = most if latest < 0 else max(int(most * _LEAST), most - view.tokens(latest, latest + 1))
-        beside_new = max(int(room * _WITH_NEW) - view.tokens(view.unread, len(view)), int(room * _BESIDE_NEW))
+        beside_new = int(room * _WITH_NEW) - view.tokens(view.unread, len(view))
+        # A result that is larger must be cut whatever the message takes.
+        beside_new = max(beside_new, int(room * _BESIDE_NEW)) if beside_new >= 0 else most
         # A note stands for answers, too: the replies to a first message may be folded by now.
         answered = max(
             (i for i, m in enumerate(view.messages) if m.role == "assistant" or (is_note(m) and not is_recall(m))),

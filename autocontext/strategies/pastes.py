@@ -60,7 +60,7 @@ class Pastes:
 def shortened(view: View, at: int, keep: int, hand_over: NoteWriter, *, event: str, repeats: bool = True) -> Proposal:
     """A message of the user with about `keep` tokens of its text, cut anew from the original.
 
-    Without `repeats` it may be shorter: of pasted lines that differ in numbers and ids only, a few are shown.
+    Without `repeats` it may be shorter: of pasted lines that differ in hours and ids only, a few are shown.
     """
     text = rendering.untagged(view.messages[at].text)
     characters = len(text) * keep // max(1, text_tokens(view, at, hand_over))

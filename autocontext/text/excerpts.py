@@ -42,10 +42,10 @@ _OWN = 1.0
 _OWN_FIELD = re.compile(r'"(?:[^"\\]|\\.){1,80}"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^\[{"]+?),?[\s}]*')
 _ITEM = re.compile(r"\s*(\d{1,3})[.)]\s")
 """The beginning of an item of a numbered list."""
-_NAME = re.compile(r"[A-Za-z0-9_.+-]+")
-"""A number, an id or a word; what would look for the digit in it takes quadratic time."""
+_NAME = re.compile(r"[A-Za-z0-9_.+:-]+")
+"""An hour, an id or a word; a pattern that looks for the digit in it takes quadratic time."""
 _MOST_ALIKE, _LEAST_SHAPE = 3, 12
-"""Lines that are shown of those that are alike but for numbers and ids, and letters that such lines must share."""
+"""Lines that are shown of those that are alike but for hours and ids, and letters that such lines must share."""
 _DIGITS = str.maketrans("", "", "0123456789")
 _HEAD = 2
 """Words at the beginning of a line that show what kind of line it is."""
@@ -406,10 +406,10 @@ def _empty_lines(said: Sequence[str]) -> set[int]:
 
 
 def _repeats(said: Sequence[str]) -> set[int]:
-    """Where lines stand that are like many others, numbers and ids aside, but for the first ones and the last."""
+    """Where lines stand that are like many others, hours and ids aside, but for the first ones and the last."""
     by_shape: dict[str, list[int]] = {}
     for i, line in enumerate(said):
-        by_shape.setdefault(_NAME.sub(_without_digits, line), []).append(i)
+        by_shape.setdefault(_NAME.sub(_without_id, line), []).append(i)
     return {
         i
         for shape, places in by_shape.items()
@@ -418,9 +418,10 @@ def _repeats(said: Sequence[str]) -> set[int]:
     }
 
 
-def _without_digits(name: re.Match[str]) -> str:
-    """A sign for a number or an id, a word as it is."""
-    return "#" if any(map(str.isdecimal, name[0])) else name[0]
+def _without_id(name: re.Match[str]) -> str:
+    """A sign for an hour or an id, anything else as it is: rows that differ in numbers are data."""
+    is_id = any(map(str.isdecimal, name[0])) and not name[0].replace(".", "").isdecimal()
+    return "#" if is_id else name[0]
 
 
 def _rarity(lines: Sequence[str]) -> list[float]:
@@ -446,7 +447,7 @@ class Excerpts:
     """The excerpts of one text, of any length; its pieces are found and rated once."""
 
     def __init__(self, text: str, worth: Callable[[str], float], *, repeats: bool = True) -> None:
-        """`worth` rates a piece. Without `repeats`, of lines that differ in numbers and ids only a few are chosen."""
+        """`worth` rates a piece. Without `repeats`, of lines that differ in hours and ids only a few are chosen."""
         self._text = text
         self._found = found = pieces(text)
         self._said = said = [text[p.start : p.stop] for p in found]
@@ -541,7 +542,7 @@ def excerpt(text: str, characters: int, worth: Callable[[str], float], *, repeat
     """At most `characters` of a text: the pieces with the highest worth for their length, later ones before equal ones.
 
     A field of JSON brings along what names its record, a line of a list the first line of its item. A text that is not
-    longer stays as it is. `worth` rates a piece. Without `repeats`, of lines that differ in numbers and ids only a few
+    longer stays as it is. `worth` rates a piece. Without `repeats`, of lines that differ in hours and ids only a few
     are chosen.
     """
     return Excerpt(text, 0) if len(text) <= characters else Excerpts(text, worth, repeats=repeats).of(characters)

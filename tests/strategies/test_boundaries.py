@@ -99,7 +99,7 @@ def test_the_larger_a_new_result_is_the_less_the_first_message_keeps_and_never_l
     first = FirstMessage(AutoContextConfig(max_token=1_000), Numbers(), 0)  # type: ignore[arg-type]
     words = "\n".join(f"Check what the page {'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10]}ort says." for n in range(100))
     kept = []
-    for size in (0, 300, 450, 550, 590, 610, 700, 900):
+    for size in (0, 300, 450, 550, 590, 610, 700, 890):
         history = [user(words), assistant("Seen."), *tool_exchange("get", {"id": 1}, "x")]
         sizes = dict(zip((m.id for m in history), (900, 1, 1, size), strict=True))
         [proposal] = first.propose(View.of(history, lambda m, sizes=sizes: sizes[m.id]))

@@ -425,18 +425,18 @@ def test_the_last_line_with_a_count_stays(summary: str) -> None:
     "line",
     [
         "11:28:{:02} INFO Parsing session file=/data/{:08x}-{}.jsonl",
-        "{:03}: Datei {:x} gelesen, {} Zeilen",
-        "第{}个文件已经读取完毕（编号{}），共有{}行记录",
+        "{:03}.log: Datei a{:x} gelesen am Tag x{}",
+        "文件f{}已经读取完毕（编号a{:x}），批次b{}，没有任何错误",
     ],
 )
-def test_of_lines_that_differ_in_numbers_and_ids_a_few_are_shown(line: str) -> None:
+def test_of_lines_that_differ_in_hours_and_ids_a_few_are_shown(line: str) -> None:
     alike = [line.format(n, n * 7919, n + 3) for n in range(40)]
     text = "\n".join(("The test fails, why?", *alike, "FAIL session f805 not found"))
     shown = excerpt(text, len(text) * 9 // 10, lambda piece: 1.0, repeats=False).text
     assert [x for x in alike if x in shown] == [*alike[:2], alike[-1]]
     assert shown.startswith("The test fails, why?")
     assert shown.endswith("FAIL session f805 not found")
-    rows = "\n".join(f"{n}, {n * n}" for n in range(400))
+    rows = "\n".join(f"Item {n} costs {n * n} EUR" for n in range(400))
     assert len(excerpt(rows, len(rows) * 9 // 10, lambda piece: 1.0, repeats=False).text) > len(rows) * 7 // 10, (
         "figures"
     )
