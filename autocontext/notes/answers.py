@@ -106,18 +106,20 @@ _TELLING_KEY = re.compile(
     re.IGNORECASE,
 )
 """Fields of a record that tell it from others or say what happened."""
+_HEADLINE = r"[^#:]{3,60}(?::| [–—]) \S"
+"""What a heading says beside what it is about: "Status: partly done", "Summary — all done"."""
 _SAYS_NOTHING = Caseless(
     r"(?:</?[\w-]{1,40} ?/?>|\[[^\]]{0,40}\]|`{3}\w*|[\W_]*|(?:\w{1,20} ?)?errors?:?|output:?"
     r"|\d{1,9}[.,:)|→│]?|traceback \(most recent call last\):"
     r"|<?(?:exit|return) ?(?:code|status)[:> ]{0,3}-?\d{1,9}(?:</returncode>)?|<returncode>.{0,20}|[$#>%] .*"
-    r"|[^\s#]{0,40}[$#](?: .*)?|#{2,6} (?![^#:]{3,60}(?::| [–—]) \S).*|npm (?:err!|error)\W*"
+    rf"|[^\s#]{{0,40}}[$#](?: .*)?|#{{2,6}} (?!{_HEADLINE}).*|npm (?:err!|error)\W*"
     r"|\d{1,3} ?%.*|.*--:--:--.*|\(?(?:open file|current directory):.*)",
 )
 """A line that is no answer: a tag, a header, a prompt with a command, a bare exit code, a step of progress."""
 _PROGRESS = re.compile(r"[━█▏▎▍▌▋▊▉░▒▓=#.\-]{8}.{0,80}\d ?%|\d ?%.{0,80}[━█▏▎▍▌▋▊▉░▒▓=#\-]{8}")
 _STATEMENT = re.compile(
     r"\*\*[^*]{8,200}[.!。！]\*\*|\*\*[^*]{3,100} [–—] [^*]{3,100}\*\*|\*\*[^*]{3,100}\*\* ?[–—-] \S"
-    r"|\*\*[^*:]{3,40}:\*\* \S|#{2,6} [^#:]{3,60}(?::| [–—]) \S"
+    rf"|\*\*[^*:]{{3,40}}:\*\* \S|#{{2,6}} {_HEADLINE}"
 )
 """At the beginning of a line of Markdown: a sentence or a result in bold type, or a heading that says one."""
 _FRAME = re.compile(r"(?:at \S|File \"|\^+$|~+|\.\.\. \d+ more)")
@@ -399,13 +401,13 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
     """The fields of a JSON text with their keys, word for word, each with its worth."""
     place = end = 0
     inside = text.index("{") + 1 if text.lstrip().startswith("{") else 0  # the whole is no record among others
-    depth, path = -1 if inside else 0, list[str]()
+    path: list[str] = []
+    """The keys of the open brackets, "" for those in lists; the first one is that of the whole."""
     for i, field in enumerate(_RECORD_OR_FIELD.finditer(text, inside)):
         if i == _MOST_FIELDS:
             return
         between = text[end : field.start()]
         place += 2 if between.strip() else 1  # next to each other only with nothing in between
-        depth += sum(map(between.count, "{[")) - sum(map(between.count, "}]"))
         for bracket in _BRACKET.finditer(between):
             if bracket[2]:
                 path.append(bracket[1] or "")
@@ -418,7 +420,7 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
             worths = [_OF_ECHO]
         else:
             worths = [_worth_of_field(field, used)]
-            worths[0] += _OUTERMOST * (worths[0] > 0 and depth <= 0)
+            worths[0] += _OUTERMOST * (worths[0] > 0 and len(path) <= bool(inside))
         if (worth := max(worths, default=0.0)) > 0:
             late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
             name = next(filter(None, reversed(path)), "") if field["key"] is not None else ""
@@ -456,8 +458,8 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     words = chosen[places[0]]
     for before, place in pairwise(places):
         part = _PART_OF.match(chosen[place])
-        again = part is not None and chosen[before].startswith(part[0])  # said once of what follows
-        words += (" " if place == before + 1 else " … ") + chosen[place][len(part[0]) if part and again else 0 :]
+        said = part[0] if part is not None and chosen[before].startswith(part[0]) else ""  # once of what follows
+        words += (" " if place == before + 1 else " … ") + chosen[place].removeprefix(said)
     if _BEGINS_JSON.match(words):
         shown = _safe(words.rstrip(","))
         head = "… " if any(other < places[0] for other, _ in pieces) else ""

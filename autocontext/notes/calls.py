@@ -122,6 +122,8 @@ class Call:
     """The file or record that it names; "" if it names none."""
     new: str = ""
     """The first telling line of the text that it writes; "" if it writes none."""
+    command: str = ""
+    """The command that it runs in a shell; "" if it runs none."""
     places: tuple[tuple[str, str], ...] = ()
     """What it changes of where the agent is: the folder, the branch ..., with its words."""
     starts: bool = False
@@ -141,7 +143,7 @@ class Call:
 def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call:
     """The Call for a block, without its result."""
     arguments = use.input
-    plans = is_plan_call(use)
+    plans, command = is_plan_call(use), command_line(arguments)
     return Call(
         number=number,
         name=_short_line(use.name, _LONGEST_NAME) or "call",
@@ -151,8 +153,9 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
         plans=plans,
         thing="" if plans else thing_of(arguments),
         new="" if plans else new_text(arguments),
-        places=places_of(use.name, arguments, command_line(arguments)),
-        starts=starts(arguments, command_line(arguments)),
+        command=command,
+        places=places_of(use.name, arguments, command),
+        starts=starts(arguments, command),
     )
 
 

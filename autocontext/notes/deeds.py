@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
 from autocontext.notes.answers import came_back, lines_and_fields, quoted, shape_of, telling
-from autocontext.notes.calls import Call, shorten
+from autocontext.notes.calls import LONGEST_COMMAND, Call, shorten
 from autocontext.notes.commands import handles
 from autocontext.notes.notes import is_note_tool
 from autocontext.notes.values import known_values
@@ -197,7 +197,7 @@ class Deeds:
                 self._ledger.result_of(call),
                 call.answer,
                 used=self._ledger.used,
-                call=f"{call.label} {call.new}\n{self._ledger.commands_of(call)}",
+                call=call.command[:LONGEST_COMMAND] or f"{call.label} {call.new}",
                 looks=call.looks,
                 beside=self._beside(call),
                 changed=self._changed(call),

@@ -385,7 +385,7 @@ def _is_remark(sentence: str) -> bool:
 
 
 def announces(line: str) -> bool:
-    """Whether a line says what its writer does next, and nothing else that matters: "I have all I need. Let me …"."""
+    """Whether a line says what its writer does next: "I have all the information I need. Let me write a report."."""
     return any(_ANNOUNCEMENT.match(line[start:stop]) for start, stop in sentences(line))
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
 from autocontext.notes.answers import answer_of
-from autocontext.notes.calls import LONGEST_COMMAND, MOST_CALLS, Call, Effect, call_of, command_line, facts_of
+from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of
 from autocontext.notes.commands import goes_on
 from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
@@ -259,11 +259,6 @@ class WorkLedger:
         """The text that came back from a call; "" without an answer."""
         block = self.messages[call.result - 1].content[call.block] if call.result else None
         return block.text if block is not None and block.type == "tool_result" else ""
-
-    def commands_of(self, call: Call) -> str:
-        """The command lines in a call's message; what they print of themselves is no answer."""
-        lines = (command_line(use.input) for use in self.messages[call.number - 1].tool_uses)
-        return "\n".join(line[:LONGEST_COMMAND] for line in lines)
 
     def tools(self, only: Runs) -> Counter[str]:
         """How often each tool was called in these messages, notes left out."""

@@ -71,7 +71,7 @@ class FirstMessage:
         most = int(room * _SHARE)
         earlier = most if latest < 0 else max(int(most * _LEAST), most - view.tokens(latest, latest + 1))
         beside_new = int(room * _WITH_NEW) - view.tokens(view.unread, len(view))
-        # A result that is larger must be cut whatever the message takes.
+        # A result that is larger than both may be together must be cut whatever the message takes.
         beside_new = max(beside_new, int(room * _BESIDE_NEW)) if beside_new >= 0 else most
         # A note stands for answers, too: the replies to a first message may be folded by now.
         answered = max(

@@ -472,7 +472,7 @@ class Excerpts:
             self._worths[i] += _OWN * _is_own_field(text, found[i])
         for i in {0, len(found) - 1, *lonely} if found else ():
             self._worths[i] += _ALONE if i in lonely else _AT_ENDS * (own[i] > 0)
-        self._empty = _empty_lines(said) if repeats else _empty_lines(said) | _repeats(said)
+        self._empty = _empty_lines(said) | (set() if repeats else _repeats(said))
         for i in self._empty:
             self._worths[i] = 0.0
 

@@ -242,12 +242,20 @@ def test_what_a_command_prints_of_itself_is_no_answer_however_long_it_is() -> No
     assert deeds.answer(deeds.calls[0], 60) == quoted("ready in 5 ms")
 
 
+@pytest.mark.parametrize("command", ["terraform", "kubectl-x get pods"])
+def test_an_answer_that_names_its_whole_command_is_one(command: str) -> None:
+    answer = f"See the page of the tool for how it is set up here\nbash: line 1: {command}: command not found"
+    history = tool_exchange("sh", {"command": command}, answer)
+    deeds = Deeds(WorkLedger.of(history), Runs([(1, len(history))]), 56)
+    assert f"{command}: command not found" in deeds.answer(deeds.calls[0], 60)
+
+
 @pytest.mark.parametrize(
     "announced",
     [
         "Perfect. Now let me compile all my findings:",
         "I have all the information I need. Let me write a report of my findings.",
-        "已经找到所有信息。\n让我整理一份完整的报告。".replace("\n", ""),
+        "已经找到所有信息。让我整理一份完整的报告。",
     ],
 )
 def test_an_announcement_does_not_stand_for_the_report_behind_it(announced: str) -> None:
