@@ -267,6 +267,8 @@ class _Engine:
                     cut = Previews(config, excess, unread=False, least=read)
                     progress |= yield from self._run_strategy(cut)
                 if (excess := self._overflow()) and new and not progress:
+                    progress = yield from self._run_strategy(Pastes(self.config, self.hand_over, excess, latest=False))
+                if (excess := self._overflow()) and new and not progress:
                     cut = Previews(config, excess, unread=True, least=new)
                     progress = yield from self._run_strategy(cut)
                 if (excess := self._overflow()) and new:
@@ -277,6 +279,8 @@ class _Engine:
         progress = self._can_fit()
         while progress and (excess := self.budget.over_window()):
             progress = yield from self._run_strategy(self._fold(excess, bare=True, gives=True))
+        if excess := self.budget.over_window():
+            yield from self._run_strategy(Previews(self._giving, excess, unread=False, users=True))
 
     def _can_fit(self) -> bool:
         """Whether what is never cut leaves any room; if not, emptying the notes would not help."""

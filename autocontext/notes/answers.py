@@ -15,10 +15,19 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from autocontext.messages import ToolResultBlock
-from autocontext.notes.sentences import announces
+from autocontext.notes.sentences import announces, sentences
 from autocontext.notes.values import find, known_values
 from autocontext.text.caseless import Caseless
-from autocontext.text.excerpts import MEASURE, alone, begins_record, defines, sums_up, without_number
+from autocontext.text.excerpts import (
+    HEADLINE,
+    MEASURE,
+    STATEMENT,
+    alone,
+    begins_record,
+    defines,
+    sums_up,
+    without_number,
+)
 from autocontext.text.rendering import one_line
 from autocontext.text.signs import ERROR
 
@@ -106,24 +115,27 @@ _TELLING_KEY = re.compile(
     re.IGNORECASE,
 )
 """Fields of a record that tell it from others or say what happened."""
-_HEADLINE = r"[^#:]{3,60}(?::| [–—]) \S"
-"""What a heading says beside what it is about: "Status: partly done", "Summary — all done"."""
 _SAYS_NOTHING = Caseless(
     r"(?:</?[\w-]{1,40} ?/?>|\[[^\]]{0,40}\]|`{3}\w*|[\W_]*|(?:\w{1,20} ?)?errors?:?|output:?"
     r"|\d{1,9}[.,:)|→│]?|traceback \(most recent call last\):"
     r"|<?(?:exit|return) ?(?:code|status)[:> ]{0,3}-?\d{1,9}(?:</returncode>)?|<returncode>.{0,20}|[$#>%] .*"
-    rf"|[^\s#]{{0,40}}[$#](?: .*)?|#{{2,6}} (?!{_HEADLINE}).*|npm (?:err!|error)\W*"
-    r"|\d{1,3} ?%.*|.*--:--:--.*|\(?(?:open file|current directory):.*)",
+    rf"|[^\s#]{{0,40}}[$#](?: .*)?|#{{2,6}} (?!{HEADLINE}).*|npm (?:err!|error)\W*"
+    r"|\d{1,3} ?%.*|.*--:--:--.*|% +total +%.*|dload +upload +.*|\(?(?:open file|current directory):.*)",
 )
 """A line that is no answer: a tag, a header, a prompt with a command, a bare exit code, a step of progress."""
 _PROGRESS = re.compile(r"[━█▏▎▍▌▋▊▉░▒▓=#.\-]{8}.{0,80}\d ?%|\d ?%.{0,80}[━█▏▎▍▌▋▊▉░▒▓=#\-]{8}")
-_STATEMENT = re.compile(
-    r"\*\*[^*]{8,200}[.!。！]\*\*|\*\*[^*]{3,100} [–—] [^*]{3,100}\*\*|\*\*[^*]{3,100}\*\* ?[–—-] \S"
-    rf"|\*\*[^*:]{{3,40}}:\*\* \S|#{{2,6}} {_HEADLINE}"
+_WRAPPED = re.compile(r"(?:[^\W\d_]|[ ,.;:'’\"“”?!–—-])*[^\W\d_],?")
+"""A line of prose that may go on in the next one: words, unlike rows of a table or code."""
+_LEAST_WRAPPED = 5
+"""Words of such a line."""
+_IN_PROSE = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[.,;]?(?: |$)")
+"""What such a line goes on with: a word."""
+_FRAME = re.compile(
+    r"(?:at \S|File \"|\^+$|~+|\.\.\. \d+ more)"
+    r"|<(?:!doctype|\?xml|html|head|meta|link|script|style|body)\b|\"?(?:-//W3C//|https?://www\.w3\.org/)",
+    re.IGNORECASE,
 )
-"""At the beginning of a line of Markdown: a sentence or a result in bold type, or a heading that says one."""
-_FRAME = re.compile(r"(?:at \S|File \"|\^+$|~+|\.\.\. \d+ more)")
-"""A line of a stack trace."""
+"""A line of a stack trace, or of the head of a page."""
 _HEADER = re.compile(r"(?:\w{1,20} ?)?errors?:", re.IGNORECASE)
 """A line of its own before the reason."""
 _HOLDS_NOTHING = re.compile(
@@ -131,7 +143,9 @@ _HOLDS_NOTHING = re.compile(
 )
 """A field of JSON or of a printed object, without brackets around it, that is empty or says that there is no error."""
 _BRACKETS = " \t{}[](),'\""
-_ENDS_OF_SENTENCE = (".", ":", "!", "。", "：", "！")
+_COLONS = (":", "：")
+_COUNT = re.compile(r"(?:^|[\s(])\d[\d.,]*(?=[\s:：)]|$)")
+_ENDS_OF_SENTENCE = (".", "!", "。", "！", *_COLONS)
 _IS_EXCEPTION = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)(?::|$)")
 _FIELD = re.compile(
     r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}(?P<value>\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false),?"
@@ -254,39 +268,70 @@ def telling(
 
     if _is_json(text) and (fields := list(_fields(text, used, call))):
         return _best((weighed(worth, field), i, field) for worth, i, field in fields)
-    lines = _lines(text)
-    lonely, parts = alone([line for _, line in lines]), _parts(call)
-    numbered = _lines_of_files(text)
-    reasons = 2.5 if answer.status or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
-    first = next((k for k, (_, line) in enumerate(lines) if line), -1)
-    last = next((k for k in range(len(lines) - 1, -1, -1) if lines[k][1]), -1)
-    # What was found is listed best first; the outcome of an action stands last, but a refusal says so first.
-    listed = looks or sum(begins_record(line) for _, line in lines) >= _RECORDS
-    ends_with_sum = (
-        not listed
-        and sums_up(lines[last][1])
-        and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for _, line in lines)
-    )
-    rated: list[tuple[float, int, str]] = []
-    for k, (i, line) in enumerate(lines):
-        worth = _worth(without_number(line) if line in numbered else line, used, call, parts, reasons=reasons)
-        if worth > _OF_ECHO:
-            late = k / len(lines)
-            worth += _DEFINED * defines(line) - _EARLY * late if listed else _LATE * late
-            worth += _FIRST * (k == first and line.endswith(_ENDS_OF_SENTENCE) and not announces(line))
-            worth += _SUMMARY * (k == last and ends_with_sum)
-            at_end = k - first <= _OUTCOME_LINES or last - k <= _OUTCOME_LINES
-            worth += _EMPHASISED * (at_end and not listed and _STATEMENT.match(line) is not None)
-        worth = weighed(worth, line)
-        if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
-            worth += _EXCEPTION
-        if not looks and line in numbered:  # what stands around a change is no answer
-            worth = min(worth, _OF_ECHO)
-        rated.append((worth + _ALONE * (k in lonely and worth > _OF_ECHO), i, line))
+    lines = _Lines(_lines(text), _lines_of_files(text), call, failed=bool(answer.status), looks=looks)
+    rated = [(lines.rate(k, used, weighed), place, line) for k, (place, line) in enumerate(lines.said)]
     # An echo of the call only if nothing else came back.
     least = _OF_BEST * max((worth for worth, _, _ in rated), default=0.0)
-    answers = [item for item in rated if item[0] > (least if item[2] in numbered else _OF_ECHO)]
+    answers = [item for item in rated if item[0] > (least if item[2] in lines.numbered else _OF_ECHO)]
     return _best(answers or rated) or [(0, _squeezed(text[:_LONGEST_LINE]))]
+
+
+class _Lines:
+    """The lines of one result, each with its place in it."""
+
+    def __init__(
+        self, lines: Sequence[tuple[int, str]], numbered: Container[str], call: str, *, failed: bool, looks: bool
+    ) -> None:
+        """`numbered`: lines of a file that the tool has numbered."""
+        self.said = [(place, _statement(line, more=k < len(lines) - 1)) for k, (place, line) in enumerate(lines)]
+        self.numbered = numbered
+        self._call, self._parts, self._looks = call, _parts(call), looks
+        self._lonely = alone([line for _, line in lines])
+        self._reasons = 2.5 if failed or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
+        told = [k for k, (_, line) in enumerate(lines) if line]
+        self._first, self._last = (told[0], told[-1]) if told else (-1, -1)
+        # What was found is listed best first; the outcome of an action stands last, but a refusal says so first.
+        self._listed = looks or sum(begins_record(line) for _, line in lines) >= _RECORDS
+        self._ends_with_sum = (
+            not self._listed
+            and sums_up(lines[self._last][1])
+            and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for _, line in lines)
+        )
+
+    def rate(self, k: int, used: Callable[[str], float], weighed: Callable[[float, str], float]) -> float:
+        """What a line is worth by its words, by its place, and, by `weighed`, beside other answers."""
+        line = self.said[k][1]
+        words = without_number(line) if line in self.numbered else line
+        worth = _worth(words, used, self._call, self._parts, reasons=self._reasons)
+        worth = weighed(worth + self._by_place(k) * (worth > _OF_ECHO), line)
+        if worth > _OF_ECHO and k and _HEADER.fullmatch(self.said[k - 1][1]):
+            worth += _EXCEPTION
+        around = not self._looks and line in self.numbered  # what stands around a change is no answer
+        if around or (k < self._last and _is_head(line)):
+            worth = min(worth, _OF_ECHO)
+        return worth + _ALONE * (k in self._lonely and worth > _OF_ECHO)
+
+    def _by_place(self, k: int) -> float:
+        """What a line is worth for where it stands, beside its words."""
+        line, late = self.said[k][1], k / len(self.said)
+        worth = _DEFINED * defines(line) - _EARLY * late if self._listed else _LATE * late
+        worth += _FIRST * (k == self._first and line.endswith(_ENDS_OF_SENTENCE) and not announces(line))
+        worth += _SUMMARY * (k == self._last and self._ends_with_sum)
+        at_end = min(k - self._first, self._last - k) <= _OUTCOME_LINES
+        return worth + _EMPHASISED * (at_end and not self._listed and STATEMENT.match(line) is not None)
+
+
+def _statement(line: str, *, more: bool) -> str:
+    """What a line says before it announces what stands below it: "The file has been edited. Here is a part of it:"."""
+    end = 0
+    if more and line.endswith(_COLONS):
+        end = next((stop for _, stop in list(sentences(line))[-2::-1]), 0)
+    return line[:end] if end else line
+
+
+def _is_head(line: str) -> bool:
+    """Whether a line only says what stands below it: it counts, defines and refuses nothing."""
+    return line.endswith(_COLONS) and not (_COUNT.search(line) or defines(line) or _may_give_reason(line))
 
 
 @lru_cache(maxsize=_READ)
@@ -349,7 +394,28 @@ def _lines(text: str) -> tuple[tuple[int, str], ...]:
         telling = {*errors, *(lines[k] for k in lonely)} & {*between}
         lines = [*lines[:_FIRST_LINES], *sorted(telling), *lines[-_LAST_LINES:]]
     # What a progress bar has overwritten was never there to stay.
-    return tuple((i, _squeezed(line.rstrip("\r").rpartition("\r")[2][: 10 * _LONGEST_LINE])) for i, line in lines)
+    told = ((i, _squeezed(line.rstrip("\r").rpartition("\r")[2][: 10 * _LONGEST_LINE])) for i, line in lines)
+    return tuple(_sentences(told))
+
+
+def _sentences(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Lines, those joined over which a sentence of prose runs: its first half alone may say the opposite."""
+    place, whole = -1, ""
+    for i, line in lines:
+        if i == place + 1 and _goes_on(whole, line):
+            place, whole = i, f"{whole} {line}"
+            continue
+        if place >= 0:
+            yield place, whole
+        place, whole = i, line
+    if place >= 0:
+        yield place, whole
+
+
+def _goes_on(line: str, below: str) -> bool:
+    """Whether a sentence runs from one line into the next."""
+    prose = below[:1].islower() and _IN_PROSE.match(below) and len(line) + len(below) < _LONGEST_LINE
+    return bool(prose and len(line.split()) >= _LEAST_WRAPPED and _WRAPPED.fullmatch(line))
 
 
 def _squeezed(text: str) -> str:

@@ -214,13 +214,16 @@ class Deeds:
     def _beside(self, call: Call) -> frozenset[str]:
         """Lines and fields of the tool's answers to other arguments both just before and just after a call.
 
-        A line that names something, in answers about the same thing, is how that stands: the test that still fails.
+        Of markup those of any near answer: pages of a site share their frame. A line that names something, in answers
+        about the same thing, is how that stands: the test that still fails.
         """
         calls, at = self._by_tool[call.name], self._position[call]
-        before = next((c for c in reversed(calls[max(0, at - _NEAR) : at]) if c.digest != call.digest), None)
-        after = next((c for c in calls[at + 1 : at + 1 + _NEAR] if c.digest != call.digest), None)
-        answers = [self._head_or_foot(c, of=call) for c in (before, after) if c is not None]
-        return frozenset.intersection(*answers) if answers else frozenset()
+        before = [c for c in reversed(calls[max(0, at - _NEAR) : at]) if c.digest != call.digest]
+        after = [c for c in calls[at + 1 : at + 1 + _NEAR] if c.digest != call.digest]
+        answers = [self._head_or_foot(c, of=call) for c in (*before[:1], *after[:1])]
+        shared = frozenset.intersection(*answers) if answers else frozenset[str]()
+        near = (lines_and_fields(self._ledger.result_of(c)) for c in (*before, *after))
+        return shared.union(line for lines in near for line in lines if line.startswith("<"))
 
     def _head_or_foot(self, other: Call, *, of: Call) -> frozenset[str]:
         """What the answer of another call may share with one as the head or foot of a page."""

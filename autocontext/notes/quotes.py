@@ -16,6 +16,7 @@ from autocontext.notes.pieces import line_around
 from autocontext.notes.room import Room
 from autocontext.notes.shown import Shown
 from autocontext.notes.values import find, values_in
+from autocontext.text.excerpts import defines
 from autocontext.text.words import terms
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ _DULL = re.compile(
     r"|\s*(?:\d{1,2}[.)]\s)?[A-Z\W]+|\s*</?[\w-]{1,60}>\s*"
 )
 """A bare number, brackets, an import, a heading in bold or in capitals, a tag."""
+_OPENS = ("(", "[", "{")
+"""At the end of a line of code whose statement goes on below it."""
 
 
 class Quote(NamedTuple):
@@ -147,7 +150,8 @@ class Quotes:
             for quote in self._candidates(value, self._ledger.values[value].numbers):
                 quotes[quote.place, quote.order] = quote
         for quote in quotes.values():
-            if sum(map(str.isalnum, quote.text)) >= _LEAST_LETTERS and not _DULL.fullmatch(quote.text):
+            letters, goes_on = sum(map(str.isalnum, quote.text)), quote.text.rstrip().endswith(_OPENS)
+            if letters >= _LEAST_LETTERS and not _DULL.fullmatch(quote.text) and (not goes_on or defines(quote.text)):
                 among = frozenset(v for v in _line_values(quote.text) if v in values)
                 if quote.text.strip() not in self._heading(quote.place) and quote.text.strip() not in self._blob:
                     yield quote, among, self._cost(quote.text) + 2

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import View
-from autocontext.messages import Msg, ToolResultBlock, is_note, is_pinned, own_text, texts_in
+from autocontext.messages import Msg, ToolResultBlock, is_note, is_pinned, is_user_turn, own_text, texts_in
 from autocontext.strategies.instructions import instructions
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
@@ -23,15 +23,20 @@ _TAG_CHARACTERS = 120
 class Previews:
     """Cuts the longest texts until `excess` tokens are gone; system messages and the latest user message stay.
 
+    So do the user's other messages, unless `users` are cut, too: the beginning of a request may not say what is asked.
+
     All are cut to the same length, so short texts stay whole. Of unread results those lines, records or fields stay
     that tell most, both ends among them; of others the beginning.
     """
 
-    def __init__(self, config: AutoContextConfig, excess: int, *, unread: bool, least: int = LEAST) -> None:
+    def __init__(
+        self, config: AutoContextConfig, excess: int, *, unread: bool, least: int = LEAST, users: bool = False
+    ) -> None:
         self.config = config
         self.excess = excess
         self.unread = unread
         self.least = least
+        self.users = users
         self._worth: Worth | None = None
         self._spared: Mapping[str, frozenset[int]] = {}
         """Results that stay as they are."""
@@ -47,7 +52,8 @@ class Previews:
 
     def _is_candidate(self, view: View, i: int) -> bool:
         m = view.messages[i]
-        return i != view.latest_user and m.role != "system" and not is_pinned(m) and not is_note(m)
+        stays = m.role == "system" or i == view.latest_user or (is_user_turn(m) and not self.users)
+        return not (stays or is_pinned(m) or is_note(m))
 
     def _limit(self, view: View, candidates: list[int]) -> int:
         """The length, in characters, to which all longer texts are cut."""

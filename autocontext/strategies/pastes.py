@@ -33,19 +33,21 @@ _INSTRUCTION, _OWN, _EXAMPLE, _PASTED, _REASON = 2.5, 2.0, 1.2, 0.1, 0.8
 
 
 class Pastes:
-    """Shows the longest messages of the user in part, the newest one included, until `excess` tokens are gone.
+    """Shows the longest messages of the user in part, until `excess` tokens are gone.
 
-    The user's own words stay, and of what they pasted the lines that tell most.
+    The user's own words stay, and of what they pasted the lines that tell most. The newest one stays whole unless
+    `latest` is cut, too.
     """
 
     name = "pastes"
 
-    def __init__(self, config: AutoContextConfig, hand_over: NoteWriter, excess: int) -> None:
-        self.config, self._hand_over, self._excess = config, hand_over, excess
+    def __init__(self, config: AutoContextConfig, hand_over: NoteWriter, excess: int, *, latest: bool = True) -> None:
+        self.config, self._hand_over, self._excess, self._latest = config, hand_over, excess, latest
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message per long message of the user, the longest first."""
-        users = [i for i, m in enumerate(view.messages) if is_user_turn(m) and not is_pinned(m)]
+        turns = (i for i, m in enumerate(view.messages) if is_user_turn(m) and not is_pinned(m))
+        users = [i for i in turns if self._latest or i != view.latest_user]
         sizes = {i: text_tokens(view, i, self._hand_over) for i in users}
         excess, proposals = self._excess, []
         for i in sorted(sizes, key=lambda i: -sizes[i]):

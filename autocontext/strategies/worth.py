@@ -8,7 +8,7 @@ from collections.abc import Callable
 from autocontext.history.view import View
 from autocontext.messages import ToolUseBlock, is_user_turn, leaves
 from autocontext.text import rendering
-from autocontext.text.excerpts import pieces, without_number
+from autocontext.text.excerpts import MEASURE, pieces, without_number
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
 
@@ -49,11 +49,13 @@ class Worth:
             if m.role != "tool":
                 self._last_use.update(dict.fromkeys(known_values(m.text), i))
         self._last_seen: dict[str, int] = {}
-        """By piece, the last message with a result that has it."""
+        """By piece, and by what a tool measures, the last message with a result that has it."""
         for i, m in enumerate(view.messages):
             for result in m.tool_results:
                 text = result.text
-                self._last_seen.update(dict.fromkeys((text[p.start : p.stop] for p in pieces(text)), i))
+                said = {text[p.start : p.stop] for p in pieces(text)}
+                self._last_seen.update(dict.fromkeys(said, i))
+                self._last_seen.update((measure[1], i) for measure in map(MEASURE.fullmatch, said) if measure)
         users = [m.text for m in view.messages if is_user_turn(m)]
         asked = f"{users[0][:_REQUEST]}\n{users[-1][:_REQUEST]}" if users else ""
         self._asked = frozenset(terms(asked))
@@ -96,6 +98,9 @@ class Worth:
         used = (*values, without_number(piece))
         taken = sum(1 for value in used if self._last_use.get(value, -1) > index)
         asked = min(len(self._asked & words), _MOST_VALUES) + min(len(step & words), _MOST_VALUES)
+        measure = None if taken or asked else MEASURE.fullmatch(piece)
+        if measure is not None and self._last_seen.get(measure[1], -1) > index:  # a later call measures the same
+            return 0.0
         worth = _TAKEN_UP * min(taken, _MOST_VALUES) + _VALUE * min(len(values), _MOST_VALUES)
         worth += _ASKED * asked + _REASON * (ERROR.search(piece) is not None)
         worth += _WORDS * any(map(str.isalpha, piece))

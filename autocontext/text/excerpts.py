@@ -78,6 +78,17 @@ _HEADING = re.compile(r"(#{1,6}) \S|\*\*[^*]{1,100}\*\*:?$")
 """A heading of Markdown, at the beginning of a line. With a single # it may be a comment, and only ends others."""
 _FENCE = ("```", "~~~")
 """What begins and ends a text of a file."""
+HEADLINE = r"[^#:]{3,60}(?::| [–—]) \S"
+"""What a heading says beside what it is about: "Status: partly done", "Summary — all done"."""
+STATEMENT = re.compile(
+    r"\*\*[^*]{8,200}[.!。！]\*\*|\*\*[^*]{3,100} [–—] [^*]{3,100}\*\*|\*\*[^*]{3,100}\*\* ?[–—-] \S"
+    rf"|\*\*[^*:]{{3,40}}:\*\* \S|#{{2,6}} {HEADLINE}"
+)
+"""At the beginning of a line of Markdown: a sentence or a result in bold type, or a heading that says one."""
+_LABEL = re.compile(r"[A-Z]\w{1,20}:$")
+"""What a tool puts above its output."""
+_ROW, _RULE = "|", "-=*_|+: "
+"""What a row of a table begins with, and what a line that only separates consists of, such as that below its head."""
 _BOLD = 7
 """Level of a heading in bold type: below those with #."""
 _REMEMBERED = 8_192
@@ -98,7 +109,7 @@ _COUNTS = 1.0
 _LONGEST_COUNT = 200
 _NUMBERED_LINE = re.compile(r"\s*\d{1,7}(?:[\t:|→]|$)")
 """Unlike `_LINE_NUMBER` not "70 passed"."""
-MEASURE = re.compile(r"(?:<\w{1,20}>)?([A-Za-z][\w ./-]{1,40}[:=]) ?[^\s\d]{0,3}\d\S{0,40}(?: \w{1,12})?")
+MEASURE = re.compile(r"(?:<\w{1,20}>)?([^\W\d_][\w ./-]{1,40}[:=：]) ?[^\s\d]{0,3}\d\S{0,40}(?: \w{1,12})?")
 """What a tool has measured of its own work: "Wall time: 0.05 seconds"."""
 
 
@@ -178,7 +189,7 @@ def _parents(text: str, found: Sequence[Piece]) -> list[int]:
     That is its key, the first field of its record, the first line of its item in a list, or of its function, or its
     heading. Without them a field or line would stand under the name of another record or function.
     """
-    items = {**_definitions(text, found), **_items(text, found)}
+    items = {**_definitions(text, found), **_rows(text, found), **_items(text, found)}
     parents: list[int] = []
     blocks: list[tuple[int, int]] = []
     """Indentation of the open blocks of lines, and what names them."""
@@ -284,6 +295,51 @@ def _indentation(text: str, start: int) -> str:
     """The blanks before a piece in its line, also where the lines are those of a printed string."""
     printed = _PRINTED_INDENT.search(text, max(0, start - _LONG_LINE), start)
     return printed[1] if printed else _indent(text, start)
+
+
+def _rows(text: str, found: Sequence[Piece]) -> dict[int, int]:
+    """By piece, the head of the table that it is a row of: it names the columns.
+
+    Of a later part of a long row its first part, which names the record, unless that is too long to stay for it.
+    """
+    parents: dict[int, int] = {}
+    head = row = -1
+    for i, piece in enumerate(found):
+        if i and "\n" not in text[found[i - 1].stop : piece.start]:
+            if head >= 0:
+                parents[i] = row if found[row].stop - found[row].start <= _LONG_LINE else head
+            continue
+        row = i
+        if not text.startswith(_ROW, piece.start):
+            head = -1
+        elif head >= 0:
+            parents[i] = head
+        elif i and _separates(text[piece.start : piece.stop]) and text.startswith(_ROW, found[i - 1].start):
+            head = i - 1
+    return parents
+
+
+def _separates(line: str) -> bool:
+    """Whether a line only separates what stands above it from what stands below."""
+    return not line.strip(_RULE)
+
+
+def _announcing(said: Sequence[str]) -> frozenset[int]:
+    """Where headings and labels stand that have text below them, and heads of tables: what follows says something."""
+    heads = [_HEADING.match(line) is not None and not line.startswith("# ") for line in said]
+    # "Challenge 1: …", "Challenge 2: …" are titles; "Status: done" says something.
+    kinds = Counter(line.partition(":")[0].translate(_DIGITS) for line, head in zip(said, heads, strict=True) if head)
+    return frozenset(
+        i
+        for i, (line, below) in enumerate(pairwise(said))
+        if (
+            heads[i]
+            and not heads[i + 1]
+            and (kinds[line.partition(":")[0].translate(_DIGITS)] > 1 or not STATEMENT.match(line))
+        )
+        or _LABEL.match(line)
+        or (line.startswith(_ROW) and _separates(below))
+    )
 
 
 def _items(text: str, found: Sequence[Piece]) -> dict[int, int]:
@@ -467,7 +523,9 @@ class Excerpts:
         ):
             own[last] = _COUNTS
             self._worths[last] += _COUNTS
-        self._first = [i for i, worth in enumerate(own) if worth > 0 or i in lonely]
+        # What only announces what stands below it stays with that, and what only separates beside what it separates.
+        dependent = _announcing(said) | {i for i, line in enumerate(said) if _separates(line)}
+        self._first = [i for i, worth in enumerate(own) if (worth > 0 or i in lonely) and i not in dependent]
         for i in self._first:
             self._worths[i] += _OWN * _is_own_field(text, found[i])
         for i in {0, len(found) - 1, *lonely} if found else ():
@@ -475,6 +533,8 @@ class Excerpts:
         self._empty = _empty_lines(said) | (set() if repeats else _repeats(said))
         for i in self._empty:
             self._worths[i] = 0.0
+        self._beside_nothing = self._empty | dependent
+        """What is not shown because it stands beside something that is."""
 
     def of(self, characters: int) -> Excerpt:
         """The excerpt of at most so many characters."""
@@ -499,7 +559,7 @@ class Excerpts:
                 shown.update((names[k], said[k]) for k in new)
                 left -= room
                 for k in {k + step for k in new for step in (-1, 1)} - chosen:
-                    if 0 <= k < len(found) and k not in self._empty:
+                    if 0 <= k < len(found) and k not in self._beside_nothing:
                         heappush(best, (-worths[k] / (_BESIDE + len(said[k])), -k))
         if not chosen:  # every piece is too long
             return Excerpt("", len(self._text))

@@ -58,3 +58,37 @@ def test_what_was_read_gives_way_before_a_new_result_does(words: str, times: int
     assert len(long) == 4
     assert all(len(text) < 1_100 for text in long)
     assert unreachable(memory, memory.get_original_memory_msgs()) == []
+
+
+@pytest.mark.parametrize(
+    ("paths", "question"),
+    [
+        ("/srv/store/history/2026-02-20-session-{0}.md /srv/store/debug/{0}/debug.log", "Got no match, why?"),
+        ("Rechnung R-2026-{0} vom Lager in der Kastanienallee {0}", "Warum stimmt die Summe nicht?"),
+        ("订单号 #W{0}77，客户编号 C-{0}", "为什么没有退款？"),
+    ],
+)
+@pytest.mark.parametrize("times", [6, 14])
+def test_a_short_request_stays_whole_whatever_the_results_need(paths: str, question: str, times: int) -> None:
+    """Its beginning alone would not say what is asked."""
+    request = " ".join(paths.format(n) for n in range(times)) + f"\n{question}"
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000, token_counter=BYTES))
+    memory.add_message(user(request))
+    for n in range(1, 9):
+        memory.add_messages(
+            tool_exchange("read_file", {"path": f"part{n}.md"}, CODE[n * 977 : n * 977 + 12_900 + 400 * n])
+        )
+        view = memory.get_messages()
+        assert view[0].text == request
+        assert memory.token_count <= memory.config.max_token
+        if n % 3 == 0:
+            memory.add_messages([assistant(f"Part {n} is read."), user("Go on.")])
+
+
+def test_where_nothing_else_is_left_the_user_s_messages_are_cut_too() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(1_200, token_counter=BYTES))
+    asked = [m for n in range(4) for m in (user(f"{n}: " + "please look " * 100), system(f"Rule {n}."))]
+    memory.add_messages([*asked, *tool_exchange("read_file", {"path": "a"}, CODE[:4_000]), assistant("Read.")])
+    memory.compress_if_needed()
+    assert memory.token_count <= memory.config.max_token
+    assert unreachable(memory, memory.get_original_memory_msgs()) == []

@@ -23,6 +23,7 @@ from autocontext.notes.answers import (
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
 from autocontext.testing import tool_exchange, user
+from autocontext.text.excerpts import without_number
 from autocontext.text.signs import ERROR, WORDS_OF_ERRORS
 from tests.notes.pages import page
 
@@ -600,3 +601,71 @@ def test_of_two_kinds_of_records_no_count_is_told() -> None:
     users = [{"user": f"u{n}", "age": n} for n in range(3)]
     text = json.dumps({"users": users, "orders": [{"order": f"W{n}", "total": n * 9} for n in range(4)]})
     assert "of several" not in told(text, characters=150)
+
+
+# ------------------------------------------------------------------------------------ sentences, announcements, pages
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (
+            "Although originally you did not have internet access, and were advised to refuse",
+            "such tasks, you may do them now.",
+        ),
+        ("Die Rückgabe ist nach dreißig Tagen nicht mehr möglich, es sei denn", "die Ware war beschädigt."),
+        ("Les billets de cette classe ne sont jamais remboursés sauf lorsque le vol", "est annulé par la compagnie."),
+    ],
+)
+def test_no_half_of_a_sentence_stands_alone(first: str, second: str) -> None:
+    text = f"{first}\n{second}\n\n" + "- ok\n" * 5
+    for characters in (200, len(first), 50):
+        shown = told(text, characters=characters, looks=True)
+        if first in shown:
+            assert f"{first} {second}" in shown or f"{first}…" in shown, shown
+
+
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [
+        ("root 84449 0.0 2.4 803328 Ssl 15:14 python3 relay.py", "root 84788 0.0 0.0 6544 S 15:34 grep relay"),
+        ("total of all open orders is 12 in store four", "paid orders: 3"),
+        ("return self._get(name) or self.default_value", "def other(self, name):"),
+    ],
+)
+def test_rows_and_code_are_no_sentence(above: str, below: str) -> None:
+    assert f"{above} {below}" not in told(f"{above}\n{below}\n", characters=len(above) + 3)
+
+
+@pytest.mark.parametrize(
+    ("head", "lines"),
+    [
+        (
+            "Here's the result of running `cat -n` on /srv/v0.1/pool.c:",
+            ["  652\tRULE(prefix);", "  653\tDONE(postfix);"],
+        ),
+        ("Hier sind die Zeilen der Datei, nach denen gefragt war:", ["  7\tgrenze = 40", "  8\tfrist = 14"]),
+        ("以下是文件的内容：", ["  12\tport = 8080", "  13\thost = localhost_of_store"]),
+    ],
+)
+def test_what_only_announces_is_no_answer(head: str, lines: list[str]) -> None:
+    shown = told("\n".join((head, *lines)), characters=60, looks=True)
+    assert head not in shown
+    assert without_number(lines[0]) in shown or without_number(lines[1]) in shown
+
+
+def test_a_head_that_counts_or_refuses_is_an_answer() -> None:
+    assert "Found 3 open orders:" in told("Found 3 open orders:\n- a\n- b\n- c", looks=True)
+    assert "Not allowed for guests:" in told("Not allowed for guests:\n- read\n- write", looks=True)
+
+
+def test_what_was_done_is_told_without_what_it_announces() -> None:
+    text = "The file /srv/a.py has been edited. Here's the result of running `cat -n` on a snippet:\n  1\tx = 1\n  2\ty"
+    assert told(text).startswith('"The file /srv/a.py has been edited.')
+    assert "Here's the result" not in told(text)
+
+
+@pytest.mark.parametrize("body", ["<p>Name is Kim.</p>", "Age: <input>", "<b>价格</b>"])
+def test_the_head_of_a_page_is_no_answer(body: str) -> None:
+    head = (
+        '<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml">\n<meta content="text/html; charset=iso-8859-1" />'
+    )
+    assert told(f"{head}\n{body}\n</html>", characters=len(body)) == f'"{body}"'

@@ -55,3 +55,25 @@ def test_what_an_edit_replaces_is_not_quoted_as_if_it_stood_there(old: str, new:
     text = page(WorkLedger.of(messages), 600, COUNT, only={2})
     assert here.strip() in text
     assert gone.strip() not in text
+
+
+@pytest.mark.parametrize(
+    ("half", "whole"),
+    [
+        ("content_77 = re.sub(", "limit_77 = 4096"),
+        ("foreach $key_77 (sort(keys %ENV)) {", "port_77 = 8081"),
+        ("const preise_77 = [", "const frist_77 = 14;"),
+    ],
+)
+def test_the_first_line_of_a_statement_is_no_fact(half: str, whole: str) -> None:
+    name, other = (next(word for word in code.split() if "_77" in word) for code in (half, whole))
+    read = f"{half}\n  a,\n  b\n)\n{whole}\n" + "nothing of note\n" * 40
+    messages = [
+        user("Go on."),
+        *tool_exchange("read", {"path": "a.txt"}, read),
+        *tool_exchange("compare", {"left": name, "right": other}, "done"),
+        assistant(f"I look at {name} and {other} now."),
+    ]
+    lines = page(WorkLedger.of(messages), 600, COUNT, only={3}).partition(f"{LINES}\n")[2]
+    assert f"> {whole}" in lines
+    assert f"> {half}" not in lines

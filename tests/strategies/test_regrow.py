@@ -26,7 +26,8 @@ WORK = {
 
 
 def size(msg: Msg) -> int:
-    return sum(len(str(b)) for b in msg.content) // 4 + 1
+    # Not of the blocks' repr: there a line break counts twice.
+    return sum(map(len, (*msg.texts(), *(str(use.input) for use in msg.tool_uses)))) // 4 + 1
 
 
 def rounds(language: str, first: int, count: int) -> list[Msg]:

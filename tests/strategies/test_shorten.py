@@ -274,3 +274,26 @@ def test_what_the_next_step_is_about_stays(line: str, said: str, edited: str) ->
         any(line.format(1000 * n + 17 * n % 120).strip() in text for text in short) for n in range(1, len(short) + 1)
     ]
     assert all(kept)
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        (
+            "Chunk ID: b{0}77e1\nWall time: 0.05{0} seconds\nOutput:",
+            "The store of system {0} keeps its notes in branches.",
+        ),
+        ("Request: q{0}77\nDauer: {0}7 ms\nErgebnis:", "Die Pumpe {0} braucht vierzig Liter am Tag."),
+        ("耗时: {0}7 ms", "第{0}台水泵每天用水四十升，比上周少了两成。"),
+    ],
+)
+def test_what_a_tool_measures_of_each_of_its_calls_goes_first(head: str, line: str) -> None:
+    others = ["\n".join(f"{c}{d * 4} und so weiter" for c in "abcdefgh") for d in "ikmpr"]
+    texts = [f"{head.format(n)}\n" + "\n".join((*others[:2], line.format(n), *others[2:])) for n in range(1, 7)]
+    made = [m for n, text in enumerate(texts) for m in tool_exchange("read", {"path": f"{n}.md"}, text)]
+    memory = passed([user("Read them."), *made, assistant("Read."), user("And now?")])
+    short = [m.tool_results[0].text for m in memory.messages if m.origin is not None]
+    assert len(short) >= 4
+    for n, text in enumerate(short[:4], 1):
+        assert line.format(n) in text
+        assert not any(measured in text for measured in head.format(n).split("\n")), text

@@ -440,3 +440,66 @@ def test_of_lines_that_differ_in_hours_and_ids_a_few_are_shown(line: str) -> Non
     assert len(excerpt(rows, len(rows) * 9 // 10, lambda piece: 1.0, repeats=False).text) > len(rows) * 7 // 10, (
         "figures"
     )
+
+
+@pytest.mark.parametrize(
+    ("heading", "line"),
+    [
+        ("## Challenge {}: how sessions are stored", "Sessions are kept in notes of branch number {}, one a commit."),
+        ("### Ergebnis der Gruppe {}", "Der Verbrauch der Pumpe {} lag bei vierzig Litern am Tag."),
+        ("**第{}组的结果**", "水泵{}每天用水四十升，比上周少了两成。"),
+    ],
+)
+@pytest.mark.parametrize("rule", ["", "---\n"])
+def test_no_heading_stands_without_a_line_below_it(heading: str, line: str, rule: str) -> None:
+    text = "\n".join(f"{heading.format(n)}\n\n{line.format(n)}\n{rule}" for n in range(1, 12))
+    for characters in (130, 200, 300):
+        short, _ = excerpt(text, characters, lambda piece: 0.1 + 0.5 * ("stored" in piece or "果" in piece))
+        shown = [piece for piece in short.split("\n") if piece not in ("", "…", "---")]
+        headings = [heading.format(n) for n in range(1, 12)]
+        assert shown
+        assert all(below not in headings for above, below in pairwise([*shown, headings[0]]) if above in headings), (
+            short
+        )
+
+
+def test_headings_alone_are_what_a_search_for_headings_found() -> None:
+    text = "\n".join(f"## {name} of parts" for name in ("storage", "blame", "rebase", "squash", "notes", "hooks"))
+    assert "## squash of parts" in excerpt(text, 40, lambda piece: 0.1 + 5.0 * ("squash" in piece))[0]
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("| Account | Password | Found |", "| user{0} | pass-{0}{0} | by spraying |"),
+        ("| Rechnung | Betrag | Stand |", "| R{0} | {0}4,20 EUR | offen |"),
+        ("| 航班 | 价格 | 座位 |", "| CA{0} | {0}50元 | 有 |"),
+    ],
+)
+@pytest.mark.parametrize("rule", ["|---|---|---|", "| :-- | :--: | --: |"])
+def test_a_row_stands_under_the_head_of_its_table(head: str, row: str, rule: str) -> None:
+    wanted = row.format(17)
+    rows = map(row.format, range(1, 30))
+    text = "\n".join(
+        ("There is a table.", "ok\n" * 9, head, rule, *rows, "", "That is all that there is to say.", "ok\n" * 9)
+    )
+    worths = {wanted: 999.0, "There is a table.": 3.0, head: 0.1, rule: 0.1}
+    short, _ = excerpt(text, len(head) + len(wanted) + 24, lambda piece: worths.get(piece, 0.0))
+    assert short.index(head) < short.index(wanted)
+    alone, _ = excerpt(text, 50, lambda piece: 5.0 * piece.startswith("That") + 2.0 * (piece in (head, rule)))
+    assert head not in alone
+    assert rule not in alone
+
+
+def test_a_part_of_a_long_row_stands_behind_the_name_of_its_record() -> None:
+    rows = (
+        f"| {n} | account{n}@example.org | {'Found in a file of the share. ' * 9}Password: pw-{n}. |" for n in range(9)
+    )
+    text = "\n".join(("| Id | Account | Context |", "|----|----|----|", *rows))
+    short, _ = excerpt(text, 400, lambda piece: 9.0 * ("pw-6" in piece) + 0.01)
+    assert short.index("| Id | Account") < short.index("account6@example.org") < short.index("pw-6")
+
+
+def test_what_a_tool_puts_above_its_output_is_not_shown_instead_of_it() -> None:
+    text = "Output:\n" + "\n".join(f"{c * 9} is what part {c} of the report says" for c in "abcdefghijk")
+    assert "Output:" not in excerpt(text, 60, lambda piece: 0.1)[0]
