@@ -324,19 +324,24 @@ def _separates(line: str) -> bool:
     return not line.strip(_RULE)
 
 
+def _level(line: str) -> int:
+    """Level of a heading; 0 for any other line, and for one with a single #, which may be a comment."""
+    head = _HEADING.match(line)
+    return 0 if head is None else _BOLD if not head[1] else len(head[1]) if len(head[1]) > 1 else 0
+
+
 def _announcing(said: Sequence[str]) -> frozenset[int]:
     """Where headings and labels stand that have text below them, and heads of tables: what follows says something."""
-    heads = [_HEADING.match(line) is not None and not line.startswith("# ") for line in said]
+    levels = [_level(line) for line in said]
     # "Challenge 1: …", "Challenge 2: …" are titles; "Status: done" says something.
-    kinds = Counter(line.partition(":")[0].translate(_DIGITS) for line, head in zip(said, heads, strict=True) if head)
+    kinds = [
+        line.partition(":")[0].translate(_DIGITS) if level else "" for line, level in zip(said, levels, strict=True)
+    ]
+    times = Counter(kinds)
     return frozenset(
         i
         for i, (line, below) in enumerate(pairwise(said))
-        if (
-            heads[i]
-            and not heads[i + 1]
-            and (kinds[line.partition(":")[0].translate(_DIGITS)] > 1 or not STATEMENT.match(line))
-        )
+        if (levels[i] and not 0 < levels[i + 1] <= levels[i] and (times[kinds[i]] > 1 or not STATEMENT.match(line)))
         or _LABEL.match(line)
         or (line.startswith(_ROW) and _separates(below))
     )
