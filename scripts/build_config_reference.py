@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md from AutoContextConfig itself: fields, types, defaults, ranges, docstrings, presets.
+"""Writes docs/configuration.md from AutoContextConfig itself: fields, defaults, ranges, docstrings, presets.
 
 The options that only AgentScope-Java's five strategies read go between two comments of docs/from-agentscope-java.md.
 
@@ -16,7 +16,7 @@ import re
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
@@ -83,21 +83,21 @@ def _shown(value: object) -> str:
     return repr(value)
 
 
-def _values(field: FieldInfo) -> tuple[str, str]:
-    """The type of a field, and the range of its values."""
+def _values(field: FieldInfo, default: object) -> str:
+    """What else a field may be: its type where the default does not tell it, and the range of its values."""
     annotation = field.annotation
-    name = (
-        annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else str(annotation)
-    )
-    name = re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", name)
     signs: list[tuple[type[Any], str, str]] = [(Gt, "gt", ">"), (Ge, "ge", "≥"), (Lt, "lt", "<"), (Le, "le", "≤")]
-    bounds = [
+    told = [
         f"{sign} {getattr(limit, attribute)}"
         for limit in field.metadata
         for kind, attribute, sign in signs
         if isinstance(limit, kind)
     ]
-    return name, f" ({', '.join(bounds)})" if bounds else ""
+    if get_origin(annotation) is Literal:
+        told = [f"or `{other!r}`" for other in get_args(annotation) if other != default]
+    elif default is None:
+        told.insert(0, "`" + re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", str(annotation)) + "`")
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _groups() -> dict[str, str]:
@@ -137,9 +137,8 @@ def _group(group: str) -> str:
     lines = []
     for name, field in AutoContextConfig.model_fields.items():
         if groups[name] == group:
-            kind, bounds = _values(field)
             default = field.get_default(call_default_factory=True)
-            lines.append(f"- `{name}: {kind} = {_shown(default)}`{bounds}. {docs[name]}\n")
+            lines.append(f"- `{name}={_shown(default)}`{_values(field, default)}. {docs[name]}\n")
     return "".join(lines)
 
 
