@@ -56,8 +56,7 @@ assert by_keyword == by_builder
 
 ## Fields
 
-Fields that only the five strategies read stand on
-[the page for AgentScope-Java's users](from-agentscope-java.md#options-of-the-five-strategies).
+Those of the five strategies stand [elsewhere](from-agentscope-java.md#options-of-the-five-strategies).
 """
 
 _PRESETS = """
