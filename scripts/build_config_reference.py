@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md from AutoContextConfig itself: fields, types, defaults, ranges, docstrings, presets.
+"""Writes docs/configuration.md from AutoContextConfig itself: fields, defaults, ranges, docstrings, presets.
 
 The options that only AgentScope-Java's five strategies read go between two comments of docs/from-agentscope-java.md.
 
@@ -16,7 +16,7 @@ import re
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
@@ -38,84 +38,65 @@ _HEAD = """\
 
 <!-- Made by scripts/build_config_reference.py from the class itself: change the field's docstring, not this page. -->
 
-There are two:
-
 - `AutoContextConfig.for_window(window)` is recommended: [three distances](strategies.md) in requests of at most
   `window` tokens, the size of your model's window less the room for its answer. `open(..., window="16k")` uses it.
-- `AutoContextConfig(...)` and its builder are AgentScope-Java's: whatever you state, its
-  [five strategies](five-strategies.md) in their order, and what makes the context fit.
+- `AutoContextConfig(...)` and its builder are AgentScope-Java's: its [five strategies](five-strategies.md) in their
+  order, then what makes the context fit.
 
-What you leave out keeps its [default](#fields), or what [the preset](#presets) says; stating that value changes
-nothing. Keywords and a builder make the same frozen object, and the builder can start from any configuration:
+Keywords and a builder, which can start from any configuration, make the same frozen object. A value outside its range
+raises `ConfigError`, a `ValueError` that names the field.
 
 ```python
 from autocontext import AutoContextConfig
-
-by_keyword = AutoContextConfig(msg_threshold=30, last_keep=10)
-by_builder = AutoContextConfig.builder().msg_threshold(30).last_keep(10).build()
-assert by_keyword == by_builder
 
 by_keyword = AutoContextConfig.for_window(16_000, model_timeout=20)
 by_builder = AutoContextConfig.builder(AutoContextConfig.for_window(16_000)).model_timeout(20).build()
 assert by_keyword == by_builder
 ```
 
-A value outside its range raises `ConfigError`, a `ValueError` that names the field:
-
-```python
-from autocontext import AutoContextError
-
-try:
-    AutoContextConfig(token_ratio=1.5)
-except AutoContextError as error:
-    assert "token_ratio" in str(error)
-```
-
 ## Fields
 
-Fields that only the five strategies read stand on
-[the page for AgentScope-Java's users](from-agentscope-java.md#options-of-the-five-strategies).
+Those of the five strategies stand [elsewhere](from-agentscope-java.md#options-of-the-five-strategies).
 """
 
 _PRESETS = """
 ## Presets
 
 `AutoContextConfig.agentscope_java()` makes a pass comparable with AgentScope-Java 1.x:
-[what differs](from-agentscope-java.md#what-differs). `AutoContextConfig.for_window(window)` sets these fields, here at
-three sizes; all others keep their defaults:
+[what differs](from-agentscope-java.md#what-differs). `AutoContextConfig.for_window(window)` sets these fields, at three
+sizes:
 
 """
 
 _PROMPTS = """
 ## Prompts
 
-`custom_prompt=PromptConfig(...)` replaces single prompts; other fields keep their texts. The texts are in
-`autocontext/prompts.py`, one field each.
+`custom_prompt=PromptConfig(...)` replaces single prompts. The texts are in `autocontext/prompts.py`.
 
 """
 
 
-def _code(value: object) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, frozenset):
-        return "`{" + ", ".join(repr(item) for item in sorted(value)) + "}`" if value else "`frozenset()`"
-    return f"`{value!r}`"
+        return "{" + ", ".join(repr(item) for item in sorted(value)) + "}" if value else "frozenset()"
+    return repr(value)
 
 
-def _values(field: FieldInfo) -> str:
-    """The type of a field, and the range of its values."""
+def _values(field: FieldInfo, default: object) -> str:
+    """What else a field may be: its type where the default does not tell it, and the range of its values."""
     annotation = field.annotation
-    name = (
-        annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else str(annotation)
-    )
-    name = re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", name)
     signs: list[tuple[type[Any], str, str]] = [(Gt, "gt", ">"), (Ge, "ge", "≥"), (Lt, "lt", "<"), (Le, "le", "≤")]
-    bounds = [
+    told = [
         f"{sign} {getattr(limit, attribute)}"
         for limit in field.metadata
         for kind, attribute, sign in signs
         if isinstance(limit, kind)
     ]
-    return "`" + name.replace("|", "\\|") + "` " + ", ".join(bounds)
+    if get_origin(annotation) is Literal:
+        told = [f"or `{other!r}`" for other in get_args(annotation) if other != default]
+    elif default is None:
+        told.insert(0, "`" + re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", str(annotation)) + "`")
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _groups() -> dict[str, str]:
@@ -130,13 +111,13 @@ def _groups() -> dict[str, str]:
 
 
 def _docstrings(owner: type) -> dict[str, str]:
-    """The literal beneath each field of a class, on one line and safe inside a table."""
+    """The literal beneath each field of a class, on one line."""
     body = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
     assert isinstance(body, ast.ClassDef)
     descriptions = {}
     for field, doc in itertools.pairwise(body.body):
         if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant):
-            descriptions[ast.unparse(field.target)] = " ".join(str(doc.value.value).split()).replace("|", "\\|")
+            descriptions[ast.unparse(field.target)] = " ".join(str(doc.value.value).split())
     return descriptions
 
 
@@ -152,12 +133,12 @@ def _fields() -> str:
 
 def _group(group: str) -> str:
     groups, docs = _groups(), _docstrings(AutoContextConfig)
-    rows = [
-        [f"`{name}`", _values(field).strip(), _code(field.get_default(call_default_factory=True)), docs[name]]
-        for name, field in AutoContextConfig.model_fields.items()
-        if groups[name] == group
-    ]
-    return _table(["field", "values", "default", "meaning"], rows)
+    lines = []
+    for name, field in AutoContextConfig.model_fields.items():
+        if groups[name] == group:
+            default = field.get_default(call_default_factory=True)
+            lines.append(f"- `{name}={_shown(default)}`{_values(field, default)}. {docs[name]}\n")
+    return "".join(lines)
 
 
 def _changed(config: AutoContextConfig) -> list[str]:
@@ -167,16 +148,16 @@ def _changed(config: AutoContextConfig) -> list[str]:
 
 def _windows() -> str:
     configs = {window: AutoContextConfig.for_window(window) for window in _WINDOWS}
-    names = [n for n in AutoContextConfig.model_fields if any(n in _changed(config) for config in configs.values())]
-    heads = ["field", "default", *(f"{window:,}" for window in _WINDOWS)]
-    plain = AutoContextConfig()
-    rows = [[f"`{n}`", _code(getattr(plain, n)), *(_code(getattr(c, n)) for c in configs.values())] for n in names]
-    return _table(heads, rows)
+    changed = [n for n in AutoContextConfig.model_fields if any(n in _changed(config) for config in configs.values())]
+    always = [n for n in changed if len({repr(getattr(config, n)) for config in configs.values()}) == 1]
+    names = [n for n in changed if n not in always]
+    rows = [[f"`{n}`", *(f"`{_shown(getattr(c, n))}`" for c in configs.values())] for n in names]
+    same = ", ".join(f"`{n}={_shown(getattr(configs[_WINDOWS[0]], n))}`" for n in always)
+    return _table(["field", *(f"{window:,}" for window in _WINDOWS)], rows) + f"\nAt all three: {same}.\n"
 
 
 def _prompts() -> str:
-    rows = [[f"`{name}`", doc] for name, doc in _docstrings(PromptConfig).items()]
-    return _table(["field", "asked when"], rows)
+    return "".join(f"- `{name}`: {doc}\n" for name, doc in _docstrings(PromptConfig).items())
 
 
 def page() -> str:

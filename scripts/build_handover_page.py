@@ -1,7 +1,6 @@
-"""Writes the notes on docs/handover.md: what the library makes of recorded conversations, and of the first block.
+"""Writes the note on docs/handover.md: what the first Python block prints.
 
-Usage: `python scripts/build_handover_page.py` fills in the block after each `<!-- note of FILE, ID, window N -->`, and
-what the first Python block prints. `--check` exits with 1 when the page shows anything else than the library writes.
+Usage: `python scripts/build_handover_page.py` fills it in. `--check` exits with 1 when the page shows anything else.
 """
 
 from __future__ import annotations
@@ -22,9 +21,6 @@ from autocontext.text.rendering import note_marks, untagged
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "handover.md"
-_BLOCK = re.compile(r"^(<!-- note of (\S+), (\S+), window (\d+) -->\n\n```text\n).*?^```$", re.DOTALL | re.MULTILINE)
-
-
 _FIRST = re.compile(r"^(```python\n(.*?)^```\n\n```text\n).*?^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -44,8 +40,7 @@ def notes(messages: list[Msg], window: int) -> str:
 
 
 def built(page: str) -> str:
-    """The page with its notes as they are now."""
-    page = _BLOCK.sub(lambda m: f"{m[1]}{notes(conversation(m[2], m[3]), int(m[4]))}\n```", page)
+    """The page with its note as it is now."""
     return _FIRST.sub(lambda m: f"{m[1]}{printed(m[2])}```", page, count=1)
 
 
@@ -59,7 +54,7 @@ def printed(code: str) -> str:
 
 def main() -> int:
     """Write the page, or compare it."""
-    parser = argparse.ArgumentParser(description="Fill in the notes of docs/handover.md.")
+    parser = argparse.ArgumentParser(description="Fill in the note of docs/handover.md.")
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     options = parser.parse_args()
     page = PAGE.read_text(encoding="utf-8")

@@ -35,7 +35,7 @@ def test_every_figure_that_is_claimed_stands_in_a_table() -> None:
     assert page(ROOT, "--check") == "", "run benchmarks/page.py --summary"
 
 
-@pytest.mark.parametrize("name", ["docs/benchmarks.md", "docs/why.md"])
+@pytest.mark.parametrize("name", ["docs/limits.md", "docs/scaling.md"])
 def test_a_figure_that_no_table_backs_is_found_and_corrected(clone: Path, name: str) -> None:
     text = (clone / name).read_text()
     wrong = re.sub(r"(\d[\d.,]*)( ?[^\d\s]*<!-- measured: )", r"9\1\2", text, count=1)
@@ -56,9 +56,9 @@ def test_a_summary_that_differs_from_the_tables_is_found_and_corrected(clone: Pa
 
 
 def test_a_figure_without_a_table_is_named(clone: Path) -> None:
-    with (clone / "docs" / "why.md").open("a") as why:
-        why.write("\nIt shows 91 % of all values.\n")
-    assert page(clone, "--check") == "docs/why.md: no table backs '91 %'\n"
+    with (clone / "docs" / "limits.md").open("a") as limits:
+        limits.write("\nIt shows 91 % of all values.\n")
+    assert page(clone, "--check") == "docs/limits.md: no table backs '91 %'\n"
 
 
 @pytest.mark.parametrize("document", sorted(p.name for p in (ROOT / "docs").glob("*.md")))

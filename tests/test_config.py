@@ -430,14 +430,14 @@ def test_a_prompt_of_another_name_is_refused_with_the_nearest() -> None:
 
 
 def test_the_page_on_the_original_systems_names_what_there_is() -> None:
-    """The first name of each cell of its right columns can be imported, or is a method of one of its classes."""
+    """The first name of each right side of its lists can be imported, or is a method of one of its classes."""
     modules = [importlib.import_module(f"autocontext{m}") for m in ("", ".content", ".cache", ".memories", ".sessions")]
     modules.append(importlib.import_module("autocontext.compat"))
     known = {name for module in modules for name in dir(module)}
     known |= {name for module in modules for c in vars(module).values() if isinstance(c, type) for name in dir(c)}
     known |= {*dir(autocontext.content.SqliteContentStore), *dir(Session)}
     page = (Path(__file__).parents[1] / "docs" / "from-the-originals.md").read_text()
-    cells = [line.split("|")[2] for line in page.splitlines() if line.startswith("| ") and "original |" not in line]
+    cells = [line.partition(": ")[2] for line in page.splitlines() if line.startswith("- ")]
     named = [n for cell in cells for n in re.findall(r"`(?:[a-z]+\.)*@?(?:[a-z]+\.)?(\w+)\(", cell)]
     assert len(named) > 40
     assert [n for n in named if n not in known] == []

@@ -84,7 +84,7 @@ def test_files_that_are_named_exist(page: str) -> None:
 
 def test_functions_on_the_path_of_one_message_exist() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
-    rows = re.findall(r"^\| \d+\. .*? \| (.*?) \| (.*?) \|$", page, re.MULTILINE)
+    rows = re.findall(r"^\d+\. .*?: (`.*?): (`.*?)$", page, re.MULTILINE)
     assert len(rows) > 15
     for files, functions in rows:
         source = "".join((ROOT / "autocontext" / name).read_text() for name in re.findall(r"`(.+?)`", files))

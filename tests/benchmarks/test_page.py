@@ -37,7 +37,8 @@ def test_every_benchmark_has_a_page_with_its_table():
 def test_the_page_has_the_summary_and_lists_every_benchmark():
     page = PAGE.read_text("utf-8")
     assert places(page) == [SUMMARY]
-    assert re.findall(r"^\| \[(\w+)\]\(\.\./benchmarks/results/\1\.md\)", page, re.MULTILINE) == list(BENCHMARKS)
+    listed = re.findall(r"\[(\w+)\]\(\.\./benchmarks/results/\1\.md\)", page)
+    assert [name for name in listed if name in BENCHMARKS] == list(BENCHMARKS)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
