@@ -37,6 +37,8 @@ class Previews:
         self.unread = unread
         self.least = least
         self.users = users
+        self._share = 2 if unread else 1
+        """How much longer a result may be than other texts: what the agent has asked for is new to it."""
         self._worth: Worth | None = None
         self._spared: Mapping[str, frozenset[int]] = {}
         """Results that stay as they are."""
@@ -58,34 +60,34 @@ class Previews:
     def _limit(self, view: View, candidates: list[int]) -> int:
         """The length, in characters, to which all longer texts are cut."""
         lengths = sorted((n for i in candidates for n in self._lengths(view.messages[i])), reverse=True)
+        own = sorted((n for i in candidates for n in self._lengths(view.messages[i], own=True)), reverse=True)
         tokens = sum(view.tokens(i, i + 1) for i in candidates)
-        if not lengths or not tokens:
+        if not tokens or not (lengths or own):
             return self.least
-        excess = self.excess * sum(lengths) / tokens
-        longer = 0
-        for n, length in enumerate(lengths, start=1):
-            longer += length
-            limit = (longer - excess) / n - _TAG_CHARACTERS
-            if n == len(lengths) or limit >= lengths[n]:
-                return max(self.least, int(limit))
-        return self.least
+        excess = self.excess * (sum(lengths) + sum(own)) / tokens
+        low, high = self.least, max([*lengths, *(n * self._share for n in own)], default=self.least)
+        while high - low > 1:
+            limit = (low + high) // 2
+            cut = sum(max(0, n - limit - _TAG_CHARACTERS) for n in lengths)
+            cut += sum(max(0, n - limit // self._share - _TAG_CHARACTERS) for n in own)
+            low, high = (limit, high) if cut >= excess else (low, limit)
+        return low
 
     def _shorten(self, view: View, i: int, limit: int) -> Proposal | None:
-        m = view.messages[i]
-        texts = self._results(m)
-        texts[MESSAGE_TEXT] = own_text(m)
+        m, own = view.messages[i], max(LEAST, limit // self._share)
+        texts = {k: (text, limit) for k, text in self._results(m).items()} | {MESSAGE_TEXT: (own_text(m), own)}
         blocks: dict[int, str | Question] = {
-            k: self._shorter(view, i, rendering.untagged(text), limit)
-            for k, text in texts.items()
-            if len(text) > limit + _TAG_CHARACTERS
+            k: self._shorter(view, i, rendering.untagged(text), most)
+            for k, (text, most) in texts.items()
+            if len(text) > most + _TAG_CHARACTERS
         }
-        long_arguments = any(len(text) > limit + _TAG_CHARACTERS for use in m.tool_uses for text in texts_in(use.input))
+        long_arguments = any(len(text) > own + _TAG_CHARACTERS for use in m.tool_uses for text in texts_in(use.input))
         if not blocks and not long_arguments:
             return None
         return Proposal(
             view.span(i, i + 1),
             blocks=blocks,
-            arguments_to=limit if long_arguments else None,
+            arguments_to=own if long_arguments else None,
             event_type=LAST_RESORT_PREVIEW,
             kind="stub",
         )
@@ -105,9 +107,11 @@ class Previews:
         spared = self._spared.get(m.id, ())
         return {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock) and k not in spared}
 
-    def _lengths(self, m: Msg) -> Iterator[int]:
-        """Lengths, in characters, of the texts in a message that may be cut."""
+    def _lengths(self, m: Msg, *, own: bool = False) -> Iterator[int]:
+        """Lengths, in characters, of the results in a message that may be cut, or of its other texts."""
+        if not own:
+            yield from map(len, self._results(m).values())
+            return
         yield len(own_text(m))
-        yield from map(len, self._results(m).values())
         for use in m.tool_uses:
             yield from map(len, texts_in(use.input))

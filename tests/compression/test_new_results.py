@@ -92,3 +92,19 @@ def test_where_nothing_else_is_left_the_user_s_messages_are_cut_too() -> None:
     memory.compress_if_needed()
     assert memory.token_count <= memory.config.max_token
     assert unreachable(memory, memory.get_original_memory_msgs()) == []
+
+
+@pytest.mark.parametrize("window", [4_000, 8_000])
+@pytest.mark.parametrize(("tool", "arguments", "text"), KINDS)
+def test_of_a_new_call_and_its_result_the_result_keeps_twice_as_much(
+    tool: str, arguments: dict[str, str], text: str, window: int
+) -> None:
+    plan = "\n".join(f"Step {n}: look at what part {n} of the plan of the day says." for n in range(3 * window // 60))
+    memory = AutoContextMemory(AutoContextConfig.for_window(window, token_counter=BYTES))
+    call = tool_call(tool, {**arguments, "context": plan}, id="c")
+    memory.add_messages([user("What stands there?"), call, tool_result("c", text[: 4 * window])])
+    view = memory.get_messages()
+    (use,), (result,) = view[-2].tool_uses, view[-1].tool_results
+    assert 1.6 * len(use.input["context"]) < len(result.text) < len(text[: 4 * window])
+    assert memory.token_count <= window
+    assert unreachable(memory, memory.get_original_memory_msgs()) == []
