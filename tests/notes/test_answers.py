@@ -148,6 +148,21 @@ def test_each_language_finds_its_own_words(language: str, words: str) -> None:
     assert ERROR.search(example)
 
 
+@pytest.mark.parametrize(
+    ("quiet", "reason"),
+    [
+        (
+            "Despite the forged ticket, all of the services issued theirs without error",
+            "the replication call was denied",
+        ),
+        ("Der Dienst hat alle zwölf Sendungen ohne Fehler angenommen, doch", "die Zahlung wurde abgelehnt"),
+        ("所有十二个包裹都没有错误地收到了，标签也都打印好了，但是", "付款被拒绝"),
+    ],
+)
+def test_a_line_is_cut_to_its_reason_not_to_words_that_deny_one(quiet: str, reason: str) -> None:
+    assert reason.rpartition(" ")[2] in told(f"{quiet} {reason}.", characters=len(reason) + 30)
+
+
 @given(st.text(max_size=3_000), st.booleans(), st.integers(20, 200))
 def test_every_quoted_piece_stands_in_the_answer(text: str, is_error: bool, characters: int) -> None:
     words = told(text, is_error=is_error, characters=characters)
