@@ -155,6 +155,8 @@ _RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST
 """A short record is quoted whole, with its name: its fields alone would look like those of the record beside it."""
 _RECORD = re.compile(rf"(?:{_KEY})?\{{(.*)\}},?")
 _KEYS = re.compile(_KEY)
+_ITEM = re.compile(r"(?:\d{1,3}([.)])|([-*•])|(<li))[ >]\S")
+"""An item of a list."""
 _BRACKET = re.compile(r"(?:\"((?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40})?([\[{])|([\]}])|\"(?:[^\"\\]|\\.)*\"")
 _PART_OF = re.compile(r'"(?:[^"\\]|\\.){1,80}": … ')
 """Before a field of a record inside of another one: what that is in it."""
@@ -532,9 +534,9 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
         tail = " …" if any(other > places[-1] for other, _ in pieces) else ""
         if head or tail or not (shown.startswith("{") and _RECORD_OR_FIELD.fullmatch(shown)):
             shown = f"{{{head}{shown}{tail}}}"
-        shown += _of_several(pieces, chosen.values())
     else:
         shown = quoted(words)
+    shown += _of_several(pieces, chosen.values())
     return (f"{answer.status}: " if answer.status else "") + shown
 
 
@@ -552,15 +554,20 @@ def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left:
 
 
 def _of_several(pieces: Iterable[tuple[int, str]], chosen: Iterable[str]) -> str:
-    """How many records are shown, if all are of a kind that has others: one alone would look like the only one."""
-    kinds = Counter(filter(None, map(_fields_of_record, dict.fromkeys(piece for _, piece in pieces))))
-    shown = Counter(filter(None, map(_fields_of_record, chosen)))
+    """How many records or items of a list are shown, if all are of a kind that has others.
+
+    One alone would look like the only one.
+    """
+    kinds = Counter(filter(None, map(_kind, dict.fromkeys(piece for _, piece in pieces))))
+    shown = Counter(map(_kind, chosen))
     kind = next(iter(shown), ())
     return f" ({shown[kind]} of several)" if len(shown) == 1 and shown[kind] < kinds[kind] else ""
 
 
-def _fields_of_record(piece: str) -> tuple[str, ...]:
-    """The names of a short record's fields; () for anything else."""
+def _kind(piece: str) -> tuple[str, ...]:
+    """The names of a short record's fields, or the sign before an item of a list; () for anything else."""
+    if item := _ITEM.match(piece):
+        return tuple(filter(None, item.groups()))
     record = _RECORD.fullmatch(piece)
     return tuple(_KEYS.findall(record[1])) if record else ()
 

@@ -215,6 +215,8 @@ def page_of_number(asked: object, text: str) -> int | None:
 
 
 # ------------------------------------------------------------------------------------------------------- previews
+_OF_CUT = 4
+"""Two texts begin alike if they do so for this part of what is shown of them; a first line with more of it is long."""
 _MOST_COMPARED = 4
 """Long texts of one object that are compared."""
 _LONGEST_GRAPHEME = 32
@@ -281,14 +283,14 @@ def passages(text: str, characters: int) -> Iterator[tuple[int, str]]:
 def shortened(value: Any, characters: int, mark: str) -> Any:
     """A JSON value whose long texts are cut to previews that end with `mark`; keys and structure stay.
 
-    A text and the one that replaces it, which begin alike for longer than that, are shown from where they differ.
+    Of a text and the one that replaces it, which begin alike, the first line is shown, and more from where they differ.
     """
     if isinstance(value, str):
         return preview(value, characters) + mark if len(value) > characters + 2 * len(mark) else value
     if isinstance(value, dict):
         starts = _differences(value, characters + 2 * len(mark))
         return {
-            k: f"...{_cut(v[starts[k] :], characters)}{mark}" if k in starts else shortened(v, characters, mark)
+            k: _from(v, starts[k], characters) + mark if k in starts else shortened(v, characters, mark)
             for k, v in value.items()
         }
     if isinstance(value, list):
@@ -296,8 +298,12 @@ def shortened(value: Any, characters: int, mark: str) -> Any:
     return value
 
 
-def _cut(text: str, characters: int) -> str:
-    return preview(text, characters) if len(text) > characters else text
+def _from(text: str, start: int, characters: int) -> str:
+    """So many characters of a text from a place on, and before it its first line, unless that is long."""
+    head, line, _ = text[:start].partition("\n")
+    first = f"{head}\n...\n" if line and len(head) * _OF_CUT <= characters else "..."
+    rest, left = text[start:], characters - len(first)
+    return first + (preview(rest, left) if len(rest) > left else rest)
 
 
 def shared_start(a: str, b: str) -> int:
@@ -310,12 +316,12 @@ def shared_start(a: str, b: str) -> int:
 
 
 def _differences(value: dict[str, Any], characters: int) -> dict[str, int]:
-    """Where the line begins in which texts of one object differ, if they begin alike for so many characters."""
+    """Where the line begins in which texts of one object differ that have more characters, and begin alike."""
     texts = [(k, v) for k, v in value.items() if isinstance(v, str) and len(v) > characters]
     found: dict[str, int] = {}
     for (a, one), (b, other) in combinations(texts[:_MOST_COMPARED], 2):
         shared = shared_start(one, other)
-        if shared >= characters:
+        if shared * _OF_CUT >= characters:
             found[a] = found[b] = max(one.rfind("\n", 0, shared) + 1, shared - characters // 3)
     return found
 

@@ -201,13 +201,42 @@ def test_texts_begin_alike_as_far_as_they_do(a: str, b: str) -> None:
     assert a[shared : shared + 1] != b[shared : shared + 1] or shared == len(a) == len(b)
 
 
+@pytest.mark.parametrize(
+    ("begin", "old", "new"),
+    [
+        (
+            'def to_snake(camel: str) -> str:\n    """Convert a name to snake_case.\n\n    Returns the converted string."""\n',
+            "    return camel.lower()\n",
+            "    return INNER.sub('_', camel).lower()\n",
+        ),
+        (
+            "## Rückgabe\n\nWer etwas zurückgibt, schreibt uns vorher. Das gilt für alle Länder.\n",
+            "14 Tage\n",
+            "30 Tage\n",
+        ),
+        (
+            "# 退货规则\n退货之前请先写信给我们，所有国家都一样，没有例外，节假日也一样，请保留好收据和包装。\n",
+            "十四天\n",
+            "三十天\n",
+        ),
+    ],
+)
+def test_also_texts_that_begin_alike_for_a_few_lines_show_what_changed(begin: str, old: str, new: str) -> None:
+    more = "and so on\n" * 50
+    edit = r.shortened({"before": begin + old + more, "after": begin + new + more}, 150, " [the rest: m7]")
+    first = begin.partition("\n")[0]
+    for key, line in (("before", old), ("after", new)):
+        assert edit[key].startswith(f"{first}\n...\n{line}") or edit[key].startswith(f"...{line}"), edit[key]
+        assert len(edit[key]) <= 150 + len("... [the rest: m7]")
+
+
 def test_a_text_and_what_replaces_it_are_shown_from_where_they_differ() -> None:
     body = "".join(f"line {n}\n" for n in range(100))
     old, new = f"{body}retry = 3\n{body}", f"{body}retry = 5\n{body}"
     edit = r.shortened({"edits": [{"path": "a.py", "old": old, "new": new}]}, 100, "[the rest: m7]")["edits"][0]
     assert edit["path"] == "a.py"
-    assert edit["old"].startswith("...retry = 3\nline 0\n")
-    assert edit["new"].startswith("...retry = 5\nline 0\n")
+    assert edit["old"].startswith("line 0\n...\nretry = 3\nline 0\n")
+    assert edit["new"].startswith("line 0\n...\nretry = 5\nline 0\n")
     assert all(edit[key].endswith("...[the rest: m7]") for key in ("old", "new"))
     same = r.shortened({"old": body, "new": body + "z"}, 100, "[the rest: m7]")
     assert same["new"].endswith("z[the rest: m7]")
