@@ -313,6 +313,17 @@ def lasting_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
     return (text for key, text in texts if not (replaces and _REPLACED_KEY.search(key)))
 
 
+def removed_lines(arguments: Mapping[str, Any]) -> set[str]:
+    """The telling lines of the texts that a call replaces which are not in those that come in their place."""
+    texts = list(_texts(arguments))
+    if not any(_REPLACING_KEY.search(key) for key, _ in texts):
+        return set()
+    lines: dict[bool, set[str]] = {True: set(), False: set()}
+    for key, text in texts:
+        lines[_REPLACED_KEY.search(key) is not None].update(map(str.strip, text[:_MOST_TEXT].splitlines()))
+    return {line for line in lines[True] - lines[False] if sum(map(str.isalnum, line)) >= _LEAST_NEW}
+
+
 def _texts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """The texts of arguments with their keys, those of objects in lists included."""
     if isinstance(value, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -11,12 +11,13 @@ from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.notes.calls import Call, lasting_texts
+from autocontext.messages import Msg
+from autocontext.notes.calls import Call, lasting_texts, removed_lines
 from autocontext.notes.pieces import line_around
 from autocontext.notes.room import Room
 from autocontext.notes.shown import Shown
 from autocontext.notes.values import find, values_in
-from autocontext.text.excerpts import defines
+from autocontext.text.excerpts import defines, without_number
 from autocontext.text.words import terms
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _FOCUSED = 60.0
 """Worth of a line with all terms of the focus."""
 _MOST_FOCUSED = 400
 """Newest messages that are searched for terms of the focus."""
+_MOST_EDITS = 1_000
+"""Newest messages whose calls may have replaced a line."""
 _FOCUSED_TEXT = 64_000
 """Characters of a message that are searched for them."""
 _LEAST_LETTERS = 4
@@ -77,6 +80,8 @@ class Quotes:
         self._focus = focus
         """Terms of what the notes should keep first."""
         self._stale = ledger.of_newest_calls(_stale_messages)
+        self._replaced: dict[str, int] = ledger.remembered(_replaced_lines, lambda: _replaced_lines(ledger.messages))
+        """By line, the newest message with a call that has replaced it."""
         self._told, self._blob = values_in(text), text
         self._parts: dict[int, list[tuple[str, str]]] = {}
         self._selection: dict[tuple[int, int], dict[int, str]] = {}
@@ -163,7 +168,8 @@ class Quotes:
                 for part, (_, text) in enumerate(self._texts(number)):
                     if (at := find(value, text)) >= 0:
                         begin, line = line_around(text, at, len(value))
-                        yield Quote((number, part), begin, line)
+                        if self._replaced.get(without_number(line), 0) <= number:
+                            yield Quote((number, part), begin, line)
 
     def _focused(self) -> Iterator[tuple[Quote, float]]:
         """Lines with terms of the focus in the newest messages, each with the share of the terms that it has."""
@@ -197,6 +203,15 @@ class Quotes:
     def _heading(self, place: tuple[int, int]) -> str:
         number, part = place
         return f"m{number} {self._texts(number)[part][0]}:"
+
+
+def _replaced_lines(messages: Sequence[Msg]) -> dict[str, int]:
+    """By line that one of the newest calls has replaced, the number of its message."""
+    replaced: dict[str, int] = {}
+    for number in range(max(1, len(messages) - _MOST_EDITS + 1), len(messages) + 1):
+        for use in messages[number - 1].tool_uses:
+            replaced.update(dict.fromkeys(removed_lines(use.input), number))
+    return replaced
 
 
 def _stale_messages(calls: Iterable[Call]) -> set[int]:

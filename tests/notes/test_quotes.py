@@ -77,3 +77,32 @@ def test_the_first_line_of_a_statement_is_no_fact(half: str, whole: str) -> None
     lines = page(WorkLedger.of(messages), 600, COUNT, only={3}).partition(f"{LINES}\n")[2]
     assert f"> {whole}" in lines
     assert f"> {half}" not in lines
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('  "mdCode": "darkCyan-7714",', '  "mdCode": "teal",'),
+        ("Lieferung an Kastanienallee 17b-7714", "Lieferung an Lindenweg"),
+        ("地址：栗树街 C-7714", "地址：菩提路"),
+    ],
+)
+@pytest.mark.parametrize("number", ["", "   12\t"])
+def test_a_line_that_was_replaced_later_is_not_quoted_as_if_it_stood_there(
+    before: str, after: str, number: str
+) -> None:
+    read = f"head of it\n{number}{before}\n" + "nothing of note\n" * 40
+    value = before.rsplit(" ", maxsplit=1)[-1].strip('",')
+    messages = [
+        user("Go on."),
+        *tool_exchange("read", {"path": "a.txt"}, read),
+        *tool_exchange("compare", {"left": value}, "done"),
+        assistant(f"I look at {value} now."),
+    ]
+    edit = tool_exchange("edit", {"path": "a.txt", "old_text": before, "new_text": after}, "ok")
+    assert before.strip() in page(WorkLedger.of(messages), 600, COUNT, only={3})
+    assert before.strip() not in page(WorkLedger.of([*messages, *edit]), 600, COUNT, only={3})
+    again = tool_exchange("read_again", {"path": "a.txt"}, read)
+    assert before.strip() in page(
+        WorkLedger.of([*messages, *edit, *again, assistant(f"So {value}.")]), 600, COUNT, only={9}
+    )

@@ -205,7 +205,7 @@ def test_texts_begin_alike_as_far_as_they_do(a: str, b: str) -> None:
     ("begin", "old", "new"),
     [
         (
-            'def to_snake(camel: str) -> str:\n    """Convert a name to snake_case.\n\n    Returns the converted string."""\n',
+            'def to_snake(camel: str) -> str:\n    """Convert a name to snake_case.\n\n    Returns the string."""\n',
             "    return camel.lower()\n",
             "    return INNER.sub('_', camel).lower()\n",
         ),
