@@ -15,7 +15,7 @@ from typing import NamedTuple
 from autocontext.notes.values import values_in
 from autocontext.text.caseless import Caseless
 
-GREETING, PASTE, PLAIN, CLAUSE, RULE = range(5)
+OUTPUT, GREETING, PASTE, PLAIN, CLAUSE, RULE = range(6)
 """Worth of a user's sentence, ascending: politeness; the inside of a long paste; any other; an instruction, limit,
 permission or correction in a longer text, which may be pasted; the same in a short message."""
 
@@ -256,7 +256,7 @@ def of_user(text: str) -> tuple[Sentence, ...]:
         while diffs and diffs[0][1] <= start:
             del diffs[0]
         in_diff = bool(diffs) and diffs[0][0] <= start
-        worth = PASTE if is_output or in_diff else _worth(text[start:stop])
+        worth = OUTPUT if is_output else PASTE if in_diff else _worth(text[start:stop])
         if worth == RULE and len(text) > _SHORT:
             worth = CLAUSE
         if is_paste and worth == PLAIN and _PASTE_ENDS < start < len(text) - _PASTE_ENDS:

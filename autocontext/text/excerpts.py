@@ -221,36 +221,65 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
     Or, outside of them, its heading.
     """
     parts: dict[int, int] = {}
-    headings: list[tuple[int, int]] = []
-    """Level of the open headings, and where they are."""
-    blocks: list[tuple[int, int]] = []
-    """Indentation of the open functions and classes, and where they begin."""
-    files = _Files(text, found)
+    outline, files = _Outline(), _Files(text, found)
     for i, piece in enumerate(found):
-        line = _indentation(text, piece.start) + text[piece.start : piece.stop]
-        number = _LINE_NUMBER.match(line)
-        if files.begins(i, line, numbered=number is not None):
-            blocks = []
-        line = line[number.end() :] if number else line
-        if not (body := line.lstrip()):
-            continue
-        indent = len(line) - len(body)
-        while blocks and blocks[-1][0] >= indent and body[0] not in ")]}{":  # the end of a signature or a body
-            blocks.pop()
-        head = _HEADING.match(line) if not number else None
-        if head:
-            level = len(head[1]) if head[1] else _BOLD
-            headings, blocks = [open_ for open_ in headings if open_[0] < level], []
-        if blocks or files.name >= 0 or headings:
-            parts[i] = blocks[-1][1] if blocks else files.name if files.name >= 0 else headings[-1][1]
-        if head and level > 1:
-            headings.append((level, i))
-        elif _DEFINES.match(body) or _LIST_ITEM.match(body):
-            headings = headings if indent or _LIST_ITEM.match(body) else []
-            blocks.append((indent, i))
-        elif blocks and _NAMES.match(body) and _LIST_ITEM.match(text, found[blocks[-1][1]].start):
-            blocks.append((indent - 1, i))  # what follows in the record stands under it
+        indentation = _indentation(text, piece.start)
+        line = indentation + text[piece.start : piece.stop]
+        if not (i and not indentation and _within_line(text, found[i - 1].stop, piece.start)):
+            number = _LINE_NUMBER.match(line)
+            if files.begins(i, line, numbered=number is not None):
+                outline.blocks = []
+            line = line[number.end() :] if number else line
+            if not line.strip():
+                continue
+            outline.leave(line, heads=not number)
+            above = outline.above(files.name)
+            record = outline.blocks and _LIST_ITEM.match(text, found[outline.blocks[-1][1]].start)
+            outline.enter(i, line, heads=not number, in_record=bool(record))
+        elif not outline.blocks:
+            above = parts.get(i - 1, -1)
+        else:
+            above = outline.blocks[-1][1]
+        if above >= 0:
+            parts[i] = above
     return parts
+
+
+class _Outline:
+    """The headings, functions, classes and records that are open at a line."""
+
+    def __init__(self) -> None:
+        self.headings: list[tuple[int, int]] = []
+        """Level of each, and where it is."""
+        self.blocks: list[tuple[int, int]] = []
+        """Indentation of each function, class and record, and where it begins."""
+
+    def above(self, file: int) -> int:
+        """What a line is part of, from the inside; -1 for nothing. `file`: what names its file."""
+        return (
+            self.blocks[-1][1] if self.blocks else file if file >= 0 else self.headings[-1][1] if self.headings else -1
+        )
+
+    def leave(self, line: str, *, heads: bool) -> None:
+        """What a line ends by its indentation, or as a heading."""
+        body = line.lstrip()
+        indent = len(line) - len(body)
+        while self.blocks and self.blocks[-1][0] >= indent and body[0] not in ")]}{":  # the end of a signature or body
+            self.blocks.pop()
+        if level := _level_of(line) if heads else 0:
+            self.headings, self.blocks = [open_ for open_ in self.headings if open_[0] < level], []
+
+    def enter(self, i: int, line: str, *, heads: bool, in_record: bool) -> None:
+        """What a line begins."""
+        body = line.lstrip()
+        indent, level = len(line) - len(body), _level_of(line) if heads else 0
+        if level > 1:
+            self.headings.append((level, i))
+        elif _DEFINES.match(body) or _LIST_ITEM.match(body):
+            self.headings = self.headings if indent or _LIST_ITEM.match(body) else []
+            self.blocks.append((indent, i))
+        elif in_record and _NAMES.match(body):
+            self.blocks.append((indent - 1, i))  # what follows in the record stands under it
 
 
 class _Files:
@@ -291,6 +320,11 @@ class _Files:
         return at - 1 if between.count("\n") == 1 else -1
 
 
+def _within_line(text: str, stop: int, start: int) -> bool:
+    """Whether no line ends between two pieces, also no line of a printed string."""
+    return "\n" not in text[stop:start] and not text.startswith("\\n", start - 2)
+
+
 def _indentation(text: str, start: int) -> str:
     """The blanks before a piece in its line, also where the lines are those of a printed string."""
     printed = _PRINTED_INDENT.search(text, max(0, start - _LONG_LINE), start)
@@ -324,15 +358,15 @@ def _separates(line: str) -> bool:
     return not line.strip(_RULE)
 
 
-def _level(line: str) -> int:
-    """Level of a heading; 0 for any other line, and for one with a single #, which may be a comment."""
+def _level_of(line: str) -> int:
+    """Level of a heading; 0 for any other line."""
     head = _HEADING.match(line)
-    return 0 if head is None else _BOLD if not head[1] else len(head[1]) if len(head[1]) > 1 else 0
+    return 0 if head is None else len(head[1]) if head[1] else _BOLD
 
 
 def _announcing(said: Sequence[str]) -> frozenset[int]:
     """Where headings and labels stand that have text below them, and heads of tables: what follows says something."""
-    levels = [_level(line) for line in said]
+    levels = [level if (level := _level_of(line)) > 1 else 0 for line in said]  # with a single # it may be a comment
     # "Challenge 1: …", "Challenge 2: …" are titles; "Status: done" says something.
     kinds = [
         line.partition(":")[0].translate(_DIGITS) if level else "" for line, level in zip(said, levels, strict=True)

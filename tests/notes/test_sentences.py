@@ -6,6 +6,7 @@ from hypothesis import given
 from autocontext.notes.sentences import (
     CLAUSE,
     GREETING,
+    OUTPUT,
     PASTE,
     PLAIN,
     RULE,
@@ -15,7 +16,9 @@ from autocontext.notes.sentences import (
     of_user,
     sentences,
 )
+from autocontext.notes.work import WorkLedger
 from autocontext.testing import assistant, user
+from autocontext.tokens import get_counter
 from tests.conversations import texts
 from tests.notes.pages import page
 from tests.notes.test_constraints import CONSTRAINTS
@@ -348,9 +351,25 @@ def test_a_list_with_longer_items_says_that_it_goes_on(message: str) -> None:
     ],
 )
 def test_what_a_terminal_prints_up_to_its_prompt_is_not_what_the_user_asks_for(printed: str, prompt: str) -> None:
-    assert {s.worth for s in of_user(f"{printed}\n(Current directory: /app)\n{prompt}")} == {PASTE}
-    assert {s.worth for s in of_user(printed)} != {PASTE}
+    assert {s.worth for s in of_user(f"{printed}\n(Current directory: /app)\n{prompt}")} == {OUTPUT}
+    assert {s.worth for s in of_user(printed)} != {OUTPUT}
     task = "Never touch the tests.\nAlways run them twice.\nUse only one command at a time."
     assert {s.worth for s in of_user(f"{task}\n(Current directory: /app)\n{prompt}")} & {RULE}, "a task"
     for own in ("Only the old ones:\n<b>the first</b>", "Only these: x\ncosts 5$", "Nur diese:\nalle >"):
         assert {s.worth for s in of_user(own)} & {RULE}, "no prompt"
+
+
+@pytest.mark.parametrize(
+    ("printed", "prompt"),
+    [
+        ("Requirement already satisfied: part{0} in /usr/lib/python3", "bash-$"),
+        ("Paket teil{0} wird eingerichtet und geprüft", "root@host:~#"),
+        ("正在安装第{0}个软件包，请稍候", "PS C:\\work>"),
+    ],
+)
+def test_what_a_terminal_prints_takes_a_small_part_of_a_note(printed: str, prompt: str) -> None:
+    output = "\n".join(printed.format(n) for n in range(60)) + f"\n{prompt}"
+    history = [user("Install it."), assistant("I install it now."), user(output), assistant("It is installed.")]
+    text = page(WorkLedger.of(history), 800, get_counter("o200k_base").count_text, only={2, 3})
+    assert sum(line.format(0)[:12] in text for line in [printed]) <= 1
+    assert len([line for line in text.split("\n") if printed[:6] in line]) <= 10, text

@@ -503,3 +503,19 @@ def test_a_part_of_a_long_row_stands_behind_the_name_of_its_record() -> None:
 def test_what_a_tool_puts_above_its_output_is_not_shown_instead_of_it() -> None:
     text = "Output:\n" + "\n".join(f"{c * 9} is what part {c} of the report says" for c in "abcdefghijk")
     assert "Output:" not in excerpt(text, 60, lambda piece: 0.1)[0]
+
+
+@pytest.mark.parametrize("printed", [False, True])
+def test_a_part_of_a_long_value_stands_under_the_name_of_its_record(printed: bool) -> None:
+    """Its parts begin in the middle of a line: they do not end the record."""
+    tools = [
+        f"- server: desk\n  tool_name: tool_{n}\n"
+        f'  description: "{"It does what its name says for the part. " * 9}Last words {n}."\n'
+        f"  schema:\n    pid: number of {n}\n"
+        for n in range(8)
+    ]
+    text = "".join(tools)
+    wanted = "Last words 5."
+    short, _ = excerpt(repr(text) if printed else text, 420, lambda piece: 9.0 * (wanted in piece) + 0.01)
+    assert "tool_5" in short[: short.index(wanted)]
+    assert short[: short.index(wanted)].rfind("tool_") == short.index("tool_5")
