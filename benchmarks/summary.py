@@ -16,7 +16,7 @@ Table = list[dict[str, str]]
 OURS = "this library"
 LIBRARIES = (
     r"langchain|agent-framework|agentscope|deepagents|strands|pydantic-ai|openai-agents|headroom|llmslim"
-    r"|summarization-pydantic-ai|compact-middleware"
+    r"|summarization-pydantic-ai|compact-middleware|cliffcompaction|contextpress"
 )
 PLAIN = ("everything", "truncate", "hysteresis 50", "hysteresis 75", "lines", "lines30", "casefile")
 """Methods that need no library."""
@@ -116,7 +116,9 @@ def _by_window(table: Table, heading: str, what: str) -> Iterator[Comparison]:
 def cost(table: Table) -> Iterator[Comparison]:
     rows = {row["policy"]: number(row["cost"]) for row in table if row["window"] == "16,000"}
     peers = {name: value for name, value in rows.items() if re.match(LIBRARIES, name)}
-    plain = {name: rows[name] for name in ("truncate", "hysteresis 50", "lines", "lines30") if name in rows}
+    plain: dict[str, float] = {
+        name: rows[name] for name in ("truncate", "hysteresis 50", "lines", "lines30") if name in rows
+    }
     what = "input bill, window 16,000, of sending everything"
     for name, ours in (("notes by rules", "autocontext"), ("paid notes", "autocontext, paid notes")):
         if ours in rows and peers:
