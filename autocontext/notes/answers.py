@@ -115,12 +115,15 @@ _TELLING_KEY = re.compile(
     re.IGNORECASE,
 )
 """Fields of a record that tell it from others or say what happened."""
+_OF_PROMPT = r"[^\s#]{0,40}[$#](?: .*)?|\(?(?:open file|current directory):.*"
+_PROMPT = Caseless(_OF_PROMPT)
+"""What a terminal prints before it waits for a command."""
 _SAYS_NOTHING = Caseless(
     r"(?:</?[\w-]{1,40} ?/?>|\[[^\]]{0,40}\]|`{3}\w*|[\W_]*|(?:\w{1,20} ?)?errors?:?|output:?"
     r"|\d{1,9}[.,:)|→│]?|traceback \(most recent call last\):"
     r"|<?(?:exit|return) ?(?:code|status)[:> ]{0,3}-?\d{1,9}(?:</returncode>)?|<returncode>.{0,20}|[$#>%] .*"
-    rf"|[^\s#]{{0,40}}[$#](?: .*)?|#{{2,6}} (?!{HEADLINE}).*|npm (?:err!|error)\W*"
-    r"|\d{1,3} ?%.*|.*--:--:--.*|% +total +%.*|dload +upload +.*|\(?(?:open file|current directory):.*)",
+    rf"|{_OF_PROMPT}|#{{2,6}} (?!{HEADLINE}).*|npm (?:err!|error)\W*|\[file: .{{1,200}}\]"
+    r"|\d{1,3} ?%.*|.*--:--:--.*|% +total +%.*|dload +upload +.*)",
 )
 """A line that is no answer: a tag, a header, a prompt with a command, a bare exit code, a step of progress."""
 _PROGRESS = re.compile(r"[━█▏▎▍▌▋▊▉░▒▓=#.\-]{8}.{0,80}\d ?%|\d ?%.{0,80}[━█▏▎▍▌▋▊▉░▒▓=#\-]{8}")
@@ -275,7 +278,13 @@ def telling(
     # An echo of the call only if nothing else came back.
     least = _OF_BEST * max((worth for worth, _, _ in rated), default=0.0)
     answers = [item for item in rated if item[0] > (least if item[2] in lines.numbered else _OF_ECHO)]
-    return _best(answers or rated) or [(0, _squeezed(text[:_LONGEST_LINE]))]
+    return _best(answers or rated) or [(0, _without_prompt(text))]
+
+
+def _without_prompt(text: str) -> str:
+    """The beginning of a text of which no line tells anything, such as a bare number, without a terminal's prompt."""
+    lines = [line for line in text[:_LONGEST_LINE].split("\n") if not _PROMPT.fullmatch(line.strip())]
+    return _squeezed("\n".join(lines)) or _squeezed(text[:_LONGEST_LINE])
 
 
 class _Lines:

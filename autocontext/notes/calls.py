@@ -134,6 +134,8 @@ class Call:
     """Index of the result in that message."""
     is_error: bool = False
     """Whether the result is marked as an error."""
+    typed: bool = False
+    """Whether it is a command in a text of the agent."""
     answer: Answer | None = None
 
     def __hash__(self) -> int:  # every note asks for it thousands of times; the dataclass's own hashes all fields

@@ -274,9 +274,13 @@ class _Page:
     def _claim_sentences(self, worth: int, *, brief: bool | None = None) -> tuple[Claim, list[tuple[int, Sentence]]]:
         """A claim for the user's sentences of this worth, newest first, and the sentences it measured."""
         sentences: list[tuple[int, Sentence]] = []
+        # What a command printed is told as its answer.
+        told = {call.result for call in self._deeds.calls} if worth == OUTPUT else set[int]()
 
         def texts() -> Iterator[str]:
             for sentence in self._speech.sentences(worth, brief=brief):
+                if sentence[0] in told:
+                    continue
                 sentences.append(sentence)
                 yield self._speech.text(*sentence)
 

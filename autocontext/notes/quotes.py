@@ -44,9 +44,9 @@ _LEAST_LETTERS = 4
 """Letters and digits of a line; a shorter one says nothing by itself."""
 _DULL = re.compile(
     r"\s*(?:\d*[\W_]*|(?:import|from|use|using|require|package|#include)\b.*|\*\*[^*]{1,80}\*\*:?)"
-    r"|\s*(?:\d{1,2}[.)]\s)?[A-Z\W]+|\s*</?[\w-]{1,60}>\s*"
+    r"|\s*(?:\d{1,2}[.)]\s)?[A-Z\W]+|\s*</?[\w-]{1,60}>\s*|\((?:Open file|Current directory): .*"
 )
-"""A bare number, brackets, an import, a heading in bold or in capitals, a tag."""
+"""A bare number, brackets, an import, a heading in bold or in capitals, a tag, what a terminal prints each time."""
 _OPENS = ("(", "[", "{")
 """At the end of a line of code whose statement goes on below it."""
 

@@ -248,7 +248,7 @@ def of_user(text: str) -> tuple[Sentence, ...]:
     """The sentences of a user's message."""
     result: list[Sentence] = []
     is_paste = len(text) > _LONG
-    is_output = _OBSERVATION.match(text) is not None or _is_of_terminal(text)
+    printed = is_output(text)
     diffs = [match.span() for match in _DIFF.finditer(text, 0, _SEARCH_LIMIT)]
     for start, stop in sentences(text):
         if _in_word(text, start) or _in_word(text, stop):
@@ -256,7 +256,7 @@ def of_user(text: str) -> tuple[Sentence, ...]:
         while diffs and diffs[0][1] <= start:
             del diffs[0]
         in_diff = bool(diffs) and diffs[0][0] <= start
-        worth = OUTPUT if is_output else PASTE if in_diff else _worth(text[start:stop])
+        worth = OUTPUT if printed else PASTE if in_diff else _worth(text[start:stop])
         if worth == RULE and len(text) > _SHORT:
             worth = CLAUSE
         if is_paste and worth == PLAIN and _PASTE_ENDS < start < len(text) - _PASTE_ENDS:
@@ -268,8 +268,13 @@ def of_user(text: str) -> tuple[Sentence, ...]:
     return tuple(result)
 
 
-def _is_of_terminal(text: str) -> bool:
-    """Whether a message is what a terminal has printed, up to its prompt; a task may end with a prompt, too."""
+def is_output(text: str) -> bool:
+    """Whether a message in the user's role is what a terminal has printed, up to its prompt, or marked as output.
+
+    A task may end with a prompt, too.
+    """
+    if _OBSERVATION.match(text) is not None:
+        return True
     if _PROMPT.search(text, max(0, len(text) - _LONGEST)) is None:
         return False
     rules = sum(_worth(text[start:stop]) == RULE for start, stop in sentences(text))

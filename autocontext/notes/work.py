@@ -16,13 +16,14 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from autocontext.history.runs import Runs
-from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
+from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
 from autocontext.notes.answers import answer_of
 from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of
 from autocontext.notes.commands import goes_on
 from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
+from autocontext.notes.typed import typed_call
 from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, known_values, values_in
 from autocontext.plan import is_plan_call
 
@@ -76,7 +77,7 @@ class WorkLedger:
 
     __slots__ = (
         "_memo", "_open", "_orphans", "calls", "effects", "instructions", "messages", "notes",
-        "plan_calls", "remarks", "rules", "sources", "user_sentences", "values",
+        "plan_calls", "remarks", "rules", "sources", "typed", "user_sentences", "values",
     )  # fmt: skip
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, sources: tuple[str, ...] = ()) -> None:
@@ -85,6 +86,8 @@ class WorkLedger:
         self.sources = sources
         self.messages: list[Msg] = []
         self.calls: list[Call] = []
+        self.typed = 0
+        """How many of them are commands in texts of the agent."""
         self.user_sentences: list[tuple[int, Sentence]] = []
         """The user's sentences, each with its message's number."""
         self.rules: list[int] = []
@@ -130,9 +133,13 @@ class WorkLedger:
         return ledger
 
     def _extend(self, later: WorkLedger) -> None:
-        shift, places = len(self.messages), len(self.calls)
+        shift = len(self.messages)
         for result in later._orphans:
             self._answer(result.number + shift, result.at, result.block)
+        if self.messages and later.messages:
+            self._append_typed(self.messages[-1], later.messages[0], shift)
+        places = len(self.calls)
+        self.typed += later.typed
         self.messages += later.messages
         self.calls += [_shift(call, shift) for call in later.calls]
         self.rules += [at + len(self.user_sentences) for at in later.rules]
@@ -149,6 +156,8 @@ class WorkLedger:
     def append(self, msg: Msg) -> None:
         """Add the next message, in place."""
         self._memo.clear()
+        if self.messages:
+            self._append_typed(self.messages[-1], msg, len(self.messages))
         self.messages.append(msg)
         number = len(self.messages)
         result_values: set[str] = set()
@@ -196,6 +205,15 @@ class WorkLedger:
         if (what := instructions_of(use, self.sources)) is not None:
             self.instructions.append((place, what))
 
+    def _append_typed(self, asked: Msg, answered: Msg, number: int) -> None:
+        """Add the call that a message makes in its text, if there is one; `number` is that of the message."""
+        if (use := typed_call(asked, answered)) is not None:
+            at, text = next((i, block.text) for i, block in enumerate(answered.content) if isinstance(block, TextBlock))
+            answer = answer_of(ToolResultBlock(id=use.id, output=text))
+            call = call_of(use, number, self.effects)
+            self.calls.append(replace(call, result=number + 1, block=at, answer=answer, typed=True))
+            self.typed += 1
+
     def _answer(self, number: int, at: int, block: ToolResultBlock) -> None:
         """Match a result with the latest open call of its id."""
         waiting = self._open.get(block.id)
@@ -230,9 +248,16 @@ class WorkLedger:
         return found
 
     @property
+    def told_calls(self) -> list[Call]:
+        """The calls that notes tell of: where the agent has tools, commands in its texts are examples."""
+        if self.typed in (0, len(self.calls)):
+            return self.calls
+        return self.remembered("told calls", lambda: [call for call in self.calls if not call.typed])
+
+    @property
     def newest_calls(self) -> list[Call]:
         """The calls that one note looks at for what they say of others."""
-        return self.remembered("newest calls", lambda: self.calls[-MOST_CALLS:])
+        return self.remembered("newest calls", lambda: self.told_calls[-MOST_CALLS:])
 
     def of_newest_calls(self, make: Callable[[list[Call]], T]) -> T:
         """What a function makes of the newest calls, remembered."""
@@ -240,7 +265,7 @@ class WorkLedger:
 
     def calls_in(self, only: Runs) -> list[Call]:
         """The newest calls in these messages."""
-        return _newest(self.calls, only, MOST_CALLS, _number)
+        return _newest(self.told_calls, only, MOST_CALLS, _number)
 
     def sentences_in(self, only: Runs, most: int) -> list[tuple[int, Sentence]]:
         """The user's newest sentences in these messages."""
@@ -258,11 +283,11 @@ class WorkLedger:
     def result_of(self, call: Call) -> str:
         """The text that came back from a call; "" without an answer."""
         block = self.messages[call.result - 1].content[call.block] if call.result else None
-        return block.text if block is not None and block.type == "tool_result" else ""
+        return block.text if isinstance(block, TextBlock | ToolResultBlock) else ""
 
     def tools(self, only: Runs) -> Counter[str]:
         """How often each tool was called in these messages, notes left out."""
-        counts = Counter(map(_name, _newest(self.calls, only, len(self.calls), _number)))
+        counts = Counter(map(_name, _newest(self.told_calls, only, len(self.calls), _number)))
         return Counter({name: n for name, n in counts.items() if not is_note_tool(name)})
 
     def used(self, value: str) -> float:

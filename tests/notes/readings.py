@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,7 @@ class Made:
     result: int = 0
     text: str = ""
     is_error: bool = False
+    typed: bool = False
 
     @property
     def about(self) -> str:
@@ -66,7 +67,15 @@ def calls_of(messages: list[Msg]) -> list[Made]:
         for use in msg.tool_uses:
             made.append(Made(number, use.name, dict(use.input)))
             waiting.setdefault(use.id, []).append(made[-1])
-    return made
+        answer = messages[number] if number < len(messages) else msg
+        parts = msg.text.rstrip().split("```")
+        typed = msg.role == "assistant" and not msg.tool_uses and len(parts) > 2 and not parts[-1]
+        # A task of a recorded agent may end with a prompt, too.
+        typed = typed and "INSTRUCTIONS" not in answer.text
+        if typed and answer.role == "user" and answer.text.rstrip().endswith(("$", "#", ">", "</output>")):
+            language, _, code = parts[-2].partition("\n")
+            made.append(Made(number, "command", {"command": code or language}, number + 1, answer.text, typed=True))
+    return [call for call in made if not call.typed] or made
 
 
 def stands(quote: str, text: str) -> bool:
@@ -259,5 +268,5 @@ class Reading:
             assert head[2] in (role, "call") or any(head[2].startswith(plain(name)) for name in results), line
 
 
-def tool_counts(messages: Iterable[Msg]) -> Counter[str]:
-    return Counter(plain(use.name) for m in messages for use in m.tool_uses)
+def tool_counts(messages: list[Msg], only: set[int]) -> Counter[str]:
+    return Counter(plain(made.name) for made in calls_of(messages) if made.number in only)

@@ -74,7 +74,7 @@ def test_a_status_is_what_the_structure_says(text: str, status: str, empty: bool
         ("Order A1 was cancelled by the user on May 3", '"Order A1 was cancelled by the user on May 3"'),
         ("Forbidden Planet (1956)", '"Forbidden Planet (1956)"'),
         ('{"status": "rejected"}', '{"status": "rejected"}'),
-        ("344\nbash-$", '"344 bash-$"'),
+        ("344\n(Open file: n/a)\nbash-$", '"344"'),
         ("3 rows\nuser@host:~$ ", '"3 rows"'),
         ("", "nothing"),
         ("<returncode>1</returncode>\n<output>\n</output>", "exit 1, nothing"),

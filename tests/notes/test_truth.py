@@ -97,7 +97,7 @@ def check_note(memory: AutoContextMemory, originals: list[Msg], note: Msg) -> No
     assert int(head[1]) == len(only)
     if head[2]:
         assert (int(head[2]), int(head[3] or head[2])) == (min(only), max(only))
-    truth = tool_counts(originals[n - 1] for n in only)
+    truth = tool_counts(originals, only)
     for name, count in re.findall(r"(\S+) (\d+)x", head[4] or ""):
         assert truth[name] == int(count), lines[0]
     # A note that had room for nothing but its head may leave the calls out.
