@@ -159,7 +159,9 @@ def pieces(text: str) -> list[Piece]:
     start = 0
     for line in text.split("\n"):
         stop = start + len(line)
-        if len(line) <= _LONG_LINE:
+        if not line or line.isspace():
+            pass
+        elif len(line) <= _LONG_LINE:
             indent = len(line) - len(line.lstrip()) if _JSON_LINE.match(line) else None
             found.append(Piece(start, stop, indent))
         elif ends := _json_ends(line):
