@@ -147,7 +147,9 @@ def check_everywhere(kind, tmp_path, call, *, kept, samples, error):
 
 STUBBORN = """
 CREATE OR REPLACE FUNCTION stubborn() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN PERFORM pg_sleep(30); RETURN NULL; EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(0.1); RETURN NULL; END $$;
+BEGIN PERFORM pg_sleep(30); RETURN NULL; EXCEPTION WHEN query_canceled THEN
+    -- The server signals the process and its group: the second signal may come later, and is no second question.
+    BEGIN PERFORM pg_sleep(0.1); EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(0.1); END; RETURN NULL; END $$;
 CREATE CONSTRAINT TRIGGER stubborn AFTER INSERT ON things DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW WHEN (new.n = 1) EXECUTE FUNCTION stubborn()
 """
@@ -181,9 +183,7 @@ def test_a_commit_that_an_interrupt_cannot_stop_is_waited_for(tmp_path):
         finally:
             signal.signal(signal.SIGALRM, before)
             interrupter.join()
-        seen = opened.database.read(things)
-        assert seen == opened.others_see()
-        assert seen in ([], [1, 2])  # under load the server may end the COMMIT after all, which is no half of it
+        assert opened.database.read(things) == opened.others_see() == [1, 2]
         opened.database.close()
 
 
