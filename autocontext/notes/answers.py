@@ -148,6 +148,7 @@ _HOLDS_NOTHING = re.compile(
 _BRACKETS = " \t{}[](),'\""
 _COLONS = (":", "：")
 _COUNT = re.compile(r"(?:^|[\s(])\d[\d.,]*(?=[\s:：)]|$)")
+"""A number by itself, unlike that in a name."""
 _ENDS_OF_SENTENCE = (".", "!", "。", "！", *_COLONS)
 _IS_EXCEPTION = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)(?::|$)")
 _FIELD = re.compile(
@@ -334,10 +335,8 @@ class _Lines:
 
 def _statement(line: str, *, more: bool) -> str:
     """What a line says before it announces what stands below it: "The file has been edited. Here is a part of it:"."""
-    end = 0
-    if more and line.endswith(_COLONS):
-        end = next((stop for _, stop in list(sentences(line))[-2::-1]), 0)
-    return line[:end] if end else line
+    ends = [stop for _, stop in sentences(line)] if more and line.endswith(_COLONS) else []
+    return line[: ends[-2]] if len(ends) > 1 else line
 
 
 def _is_head(line: str) -> bool:

@@ -59,8 +59,8 @@ class Previews:
 
     def _limit(self, view: View, candidates: list[int]) -> int:
         """The length, in characters, to which all longer texts are cut."""
-        lengths = sorted((n for i in candidates for n in self._lengths(view.messages[i])), reverse=True)
-        own = sorted((n for i in candidates for n in self._lengths(view.messages[i], own=True)), reverse=True)
+        lengths = [n for i in candidates for n in self._lengths(view.messages[i])]
+        own = [n for i in candidates for n in self._lengths(view.messages[i], own=True)]
         tokens = sum(view.tokens(i, i + 1) for i in candidates)
         if not tokens or not (lengths or own):
             return self.least

@@ -234,10 +234,11 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
             line = line[number.end() :] if number else line
             if not line.strip():
                 continue
-            outline.leave(line, heads=not number)
+            level = 0 if number else _level_of(line)
+            outline.leave(line, level)
             above = outline.above(files.name)
             record = outline.blocks and _LIST_ITEM.match(text, found[outline.blocks[-1][1]].start)
-            outline.enter(i, line, heads=not number, in_record=bool(record))
+            outline.enter(i, line, level, in_record=bool(record))
         elif not outline.blocks:
             above = parts.get(i - 1, -1)
         else:
@@ -258,23 +259,23 @@ class _Outline:
 
     def above(self, file: int) -> int:
         """What a line is part of, from the inside; -1 for nothing. `file`: what names its file."""
-        return (
-            self.blocks[-1][1] if self.blocks else file if file >= 0 else self.headings[-1][1] if self.headings else -1
-        )
+        if self.blocks:
+            return self.blocks[-1][1]
+        return file if file >= 0 or not self.headings else self.headings[-1][1]
 
-    def leave(self, line: str, *, heads: bool) -> None:
-        """What a line ends by its indentation, or as a heading."""
+    def leave(self, line: str, level: int) -> None:
+        """What a line ends by its indentation, or as a heading of a level."""
         body = line.lstrip()
         indent = len(line) - len(body)
         while self.blocks and self.blocks[-1][0] >= indent and body[0] not in ")]}{":  # the end of a signature or body
             self.blocks.pop()
-        if level := _level_of(line) if heads else 0:
+        if level:
             self.headings, self.blocks = [open_ for open_ in self.headings if open_[0] < level], []
 
-    def enter(self, i: int, line: str, *, heads: bool, in_record: bool) -> None:
+    def enter(self, i: int, line: str, level: int, *, in_record: bool) -> None:
         """What a line begins."""
         body = line.lstrip()
-        indent, level = len(line) - len(body), _level_of(line) if heads else 0
+        indent = len(line) - len(body)
         if level > 1:
             self.headings.append((level, i))
         elif _DEFINES.match(body) or _LIST_ITEM.match(body):
