@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Restored
 from autocontext.history.recorded import Recorded
-from autocontext.messages import TextBlock, interned
+from autocontext.messages import TextBlock, ToolResultBlock, ToolUseBlock, interned
 from autocontext.stores import SqliteSessionStore
 from autocontext.testing import conversation, tool_call, tool_result, user
 
@@ -116,6 +116,28 @@ def test_a_message_takes_at_most_1500_bytes(made: Callable[[int], Iterator[Msg]]
         assert tracemalloc.get_traced_memory()[0] - before <= 1_500 * 4_000
     finally:
         tracemalloc.stop()
+
+
+def test_equal_names_and_keys_are_one_text() -> None:
+    """What pydantic shares of them depends on all that the process has read: once a message took 1,504 bytes for it."""
+
+    def fresh(text: str) -> str:
+        return "".join([*text])
+
+    def read() -> tuple[Msg, Msg]:
+        call = tool_call(fresh("read_file"), {fresh("path"): {fresh("of"): 1}}, id="c")
+        return interned(call), interned(tool_result("c", "x", name=fresh("read_file")))
+
+    (call, answer), (again, _) = read(), read()
+    asked, once_more, told = call.content[0], again.content[0], answer.content[0]
+    assert isinstance(asked, ToolUseBlock)
+    assert isinstance(once_more, ToolUseBlock)
+    assert isinstance(told, ToolResultBlock)
+    assert asked.name is once_more.name is told.name
+    assert call.name is again.name
+    for one, two in zip(asked.input, once_more.input, strict=True):
+        assert one is two
+    assert next(iter(asked.input["path"])) is next(iter(once_more.input["path"]))
 
 
 def test_blocks_share_too() -> None:
