@@ -43,7 +43,7 @@ from autocontext.strategies.last_resort import LEAST, Previews
 from autocontext.strategies.pastes import Pastes
 from autocontext.strategies.provider_compaction import ProviderCompaction
 from autocontext.strategies.regrow import Regrow
-from autocontext.strategies.selection import stays
+from autocontext.strategies.selection import recent, stays
 from autocontext.strategies.shorten import Shorten
 from autocontext.text import rendering
 
@@ -183,15 +183,22 @@ class _Engine:
     def _make_room(self, strategy: Shorten) -> Generator[Step, Sent, bool]:
         """Fold what has to leave although everything before the newest messages will be shortened.
 
-        First, since a note about whole messages has more room than one about short forms.
+        First, since a note about whole messages has more room than one about short forms. Where that would fold some of
+        the newest messages, those are shortened, too.
         """
         if not (self.config.last_resort and self.config.escalation == "until_fit" and self.hand_over.used):
             return False
-        savings = strategy.savings(self.view())
+        view = self.view()
         messages, tokens = self.budget.excess()
-        if messages < 0 and tokens <= sum(savings):
-            return False
-        return (yield from self._run_strategy(self._fold(asks=self._asks, savings=savings)))
+        newest = {*view.ids[recent(view, self.config) :]}
+        for strategy.keeps_newest in (True, False):
+            savings = strategy.savings(view)
+            if messages < 0 and tokens <= sum(savings):
+                return False
+            fold = self._fold(asks=self._asks, savings=savings)
+            if all(newest.isdisjoint(proposal.span.ids) for proposal in fold.propose(view)):
+                break
+        return (yield from self._run_strategy(fold))
 
     def _let_notes_grow(self) -> Generator[Step, Sent, None]:
         """Where the pass has ended under its target, give notes that earlier ones made small their room back."""

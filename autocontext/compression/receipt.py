@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from autocontext.events import READ_ONCE, CompressionReport
 from autocontext.history.log import Log
@@ -17,8 +16,6 @@ _MOST_NOTES = 3
 """Notes with a part of their own in the line."""
 _MOST_RANGES = 8
 """Numbers and ranges in a list."""
-_MOST_READINGS = 4
-"""Readings that are named by which others gave way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ class _Change:
 def receipt(log: Log, before: Sequence[str], tokens: Callable[[str], int]) -> str:
     """What has left the view since its ids were `before`; "" for nothing. `tokens` counts a message by its id.
 
-    "m12-m40 folded into one note (9,812 -> 1,204 tokens), m44 read again in m57; 30 messages out of view, all can be
+    "m12-m40 folded into one note (9,812 -> 1,204 tokens), m44 read again later; 30 messages out of view, all can be
     restored"
     """
     changes = [_change(log, id_, set(before), tokens) for id_ in _made(log, before)]
@@ -119,15 +116,10 @@ def _shortened(changes: Sequence[_Change]) -> Iterator[str]:
 
 
 def _read_again(log: Log, changes: Sequence[_Change]) -> Iterator[str]:
-    """Which readings gave way to which newer ones, the newest first."""
-    named = ((change, rendering.readings_named(log.messages[change.id])) for change in changes)
-    pairs = ((newer, verb, change) for change, readings in named for verb, newer in readings)
-    again = sorted(pairs, key=lambda item: item[:2], reverse=True)
-    groups = [(key, [c for *_, c in items]) for key, items in groupby(again, key=lambda item: item[:2])]
-    for (newer, verb), items in groups[:_MOST_READINGS]:
-        yield f"{_list(Runs.union(c.left for c in items))} {verb} again in m{newer}"
-    if more := [c for _, items in groups[_MOST_READINGS:] for c in items]:
-        yield f"{_list(Runs.union(c.left for c in more))} read again later"
+    """Which readings and calls gave way to newer ones."""
+    for verb in ("read", "called"):
+        if again := [c.left for c in changes if verb in rendering.made_again(log.messages[c.id])]:
+            yield f"{_list(Runs.union(again))} {verb} again later"
 
 
 def _sizes(changes: Iterable[_Change]) -> str:

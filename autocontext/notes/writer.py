@@ -94,6 +94,10 @@ class NoteWriter:
         key = self._log.original[runs[0][0] - 1]
         return self.readable(key, self._log.messages[key]) if readable else self._log.messages[key]
 
+    def newest_originals(self, id_: str, count: int) -> list[Msg]:
+        """The last of the originals that a message of the view stands for, as they came."""
+        return [self._log.messages[self._log.original[n - 1]] for n in [*self.numbers(id_)][-count:]]
+
     def readable(self, id_: str, msg: Msg) -> Msg:
         """A message as strategies see it and notes may quote it: without secrets if there is a redaction hook."""
         place = self._log.place.get(id_, len(self._ledger))

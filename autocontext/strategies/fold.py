@@ -105,7 +105,7 @@ class Fold:
             return []  # single notes are not shortened just to reach a target
         if self.shortens and not self.bare:
             freed = sum(piece.tokens for piece in pieces)
-            share = max(share, min(most // 2, note_tokens + freed - int(self.excess_tokens)))
+            share = max(share, min(most, note_tokens + freed - int(self.excess_tokens)))
         # If more is replaced than needed, the notes may use the difference, up to their share.
         saved = sum(self._saved_from(piece.stop) for piece in pieces[-1:])
         spare = sum(piece.tokens for piece in pieces) + saved - int(max(0, self.excess_tokens)) - model_tokens - 1

@@ -1,4 +1,4 @@
-"""Keeps only the newest reading of a file or record: a line in the place of an older one names it.
+"""Keeps only the newest reading of a file or record: a line in the place of an older one says that it stands below.
 
 It is the first strategy of a pass if it is configured, and calls no model. It runs only in a pass, so it does not break
 the provider's prompt cache more often.
@@ -17,7 +17,7 @@ from autocontext.history.cached import cached_property
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.runs import Runs
 from autocontext.history.view import View
-from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed, is_note, said_in
+from autocontext.messages import ToolResultBlock, ToolUseBlock, is_compressed, is_note, said_in
 from autocontext.plan import is_plan_block
 from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import recent, stays
@@ -133,20 +133,27 @@ class ReadOnce:
             stop, first = call, alone[call]
             while (pair := alone.get(stop)) and pair.again is first.again and pair.reading == first.reading:
                 stop = pair.result + 1
-            joins = call > 0 and self._names(view.messages[call - 1], view.ids[first.result])
+            joins = call > 0 and self._tells_of(view, call - 1, first)
             start = call - joins
             if (stop - call) // 2 + joins >= _LEAST_RUN and view.tokens(start, stop) > self._hand_over.frame * _GAIN:
                 yield start, stop, first
 
-    def _names(self, msg: Msg, id_: str) -> bool:
-        """Whether a message is a line about equal pairs that names this one as the newest."""
-        return is_note(msg) and [n for _, n in rendering.readings_named(msg)] == [self._hand_over.number(id_)]
+    def _tells_of(self, view: View, index: int, pair: _Pair) -> bool:
+        """Whether a message is a line about pairs that equal this one."""
+        from autocontext.notes.readings import reading_of  # noqa: PLC0415 (as above)
+
+        if not is_note(view.messages[index]) or not rendering.is_about_equal_calls(view.messages[index]):
+            return False
+        newest = self._hand_over.newest_originals(view.ids[index], 2)
+        readings = [reading_of(use) for m in newest for use in m.tool_uses]
+        outputs = [block.output for m in newest for block in m.tool_results]
+        return (readings, outputs) == ([pair.reading], [pair.output.output])
 
     def _note(self, view: View, start: int, stop: int, pair: _Pair) -> Proposal:
         from autocontext.notes.calls import label_of  # noqa: PLC0415 (as above)
 
         numbers = list(Runs.union(map(self._hand_over.numbers, view.ids[start:stop])))
-        text = rendering.equal_calls(numbers, pair.use.name, label_of(pair.use.input), self._again(view, pair))
+        text = rendering.equal_calls(numbers, pair.use.name, label_of(pair.use.input), self._again(pair))
         # A ledger, not the note's text: that would count as a model's.
         return Proposal(
             view.span(start, stop),
@@ -158,17 +165,16 @@ class ReadOnce:
         )
 
     def _in_place(self, view: View, index: int, pairs: list[_Pair]) -> Proposal:
-        blocks: dict[int, str | Question] = {pair.block: self._again(view, pair) for pair in pairs}
+        blocks: dict[int, str | Question] = {pair.block: self._again(pair) for pair in pairs}
         return Proposal(view.span(index, index + 1), blocks=blocks, event_type=READ_ONCE, kind="stub")
 
-    def _again(self, view: View, pair: _Pair) -> str:
-        """The line that names the newest reading."""
+    @staticmethod
+    def _again(pair: _Pair) -> str:
+        """The line that says that a newer reading stands below."""
         from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
 
-        assert pair.again is not None  # noqa: S101 (for the type checker)
-        newer = self._hand_over.number(view.ids[pair.again.result]) or 0
         is_reading = pair.reading.of_file and looks(pair.use.name, pair.use.input)
-        return rendering.read_again(newer, same=pair.same, read=is_reading)
+        return rendering.read_again(same=pair.same, read=is_reading)
 
 
 def _is_read_again(older: _Pair, newer: _Pair) -> bool:

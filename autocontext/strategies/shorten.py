@@ -71,6 +71,8 @@ class Shorten:
         """`excess` returns the tokens over the target of the pass."""
         self.config, self._hand_over, self._excess = config, hand_over, excess
         self._characters = max(_LEAST, min(_MOST, config.max_token // _OF_WINDOW))
+        self.keeps_newest = True
+        """Whether the newest messages stay as they are; if not, those that the model has answered are shortened too."""
         self._short: dict[tuple[str, int, int], _Short | None] = {}
         """By id, characters of a result, and room for it in any case."""
         self._excerpts: dict[tuple[str, int], Excerpts] = {}
@@ -146,7 +148,9 @@ class Shorten:
 
     def _places(self, view: View) -> list[int]:
         """Where there are long results and arguments, before the newest messages."""
-        keep, stop = stays(self.config, view, by_result=True), min(view.unread, recent(view, self.config))
+        keep, stop = stays(self.config, view, by_result=True), view.unread
+        if self.keeps_newest:
+            stop = min(stop, recent(view, self.config))
         self._spared = instructions(self.config, view)
         self._over = self._reloads(view)
         over = set(self._over)

@@ -19,7 +19,7 @@ _OURS = (
     r"[0-9]{1,15} earlier messages?\b",
     rf"(?:the user said|the agent said|the agent noted|plan|done|looked at|lines):{_BLANK}*(?={_BREAK}|\Z)",
     r"m[0-9]{1,15}(?:-m[0-9]{1,15})?(?::| [^\n]{0,400}->)",
-    r"(?:read|called) again: m[0-9]",
+    r"(?:read|called) again(?:: m[0-9]| below)",
 )
 _LINE = re.compile(rf"(\A|{_BREAK})({_BLANK}*)(?={'|'.join(_OURS)})", re.IGNORECASE)
 

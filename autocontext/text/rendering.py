@@ -99,18 +99,26 @@ def note_text(body: str, uuid: str, role: str) -> str:
     return with_tag("\n".join(filter(None, (begin, body, end))), uuid)
 
 
-def read_again(number: int, *, same: bool, read: bool) -> str:
-    """The line in the place of a result that stands in view once more, in the message with this number.
+def read_again(*, same: bool, read: bool) -> str:
+    """The line in the place of a result that stands in view once more. `read`: it is a reading, not just any call.
 
-    `read`: it is a reading, not just any call.
+    It names no message: the one that it would name may give way to a third.
     """
-    return f"{'read' if read else 'called'} again: m{number}, below" + ("" if same else "; different there")
+    return f"{'read' if read else 'called'} again below" + ("" if same else "; different there")
 
 
 def equal_calls(numbers: Sequence[int], tool: str, label: str, again: str) -> str:
     """The line in the place of equal calls with equal results, in the messages with these numbers."""
     call = f"{one_line(tool[:60])}: {label}" if label else one_line(tool[:60])
     return f"m{numbers[0]}-m{numbers[-1]} {call} (x{len(numbers) // 2}, each with the same result); {again}"
+
+
+_EQUAL_CALLS = re.compile(r"m[0-9]+-m[0-9]+ .{1,999} \(x[0-9]+, each with the same result\); (?:read|called) again")
+
+
+def is_about_equal_calls(msg: Msg) -> bool:
+    """Whether a compression made this message as a line of `equal_calls`."""
+    return msg.origin is not None and any(map(_EQUAL_CALLS.search, msg.texts()))
 
 
 def left_out(number: int | None, missing: int, characters: int) -> str:
@@ -152,17 +160,18 @@ def rest_of(number: int) -> str:
     return f"[the rest: m{number}]"
 
 
-_AGAIN = re.compile(r"(read|called) again: m([0-9]{1,15}), below")
+_AGAIN = re.compile(r"(read|called) again(?:: m[0-9]{1,15},)? below")
+"""Releases up to 0.9.0 also named the newest number."""
 
 
-def readings_named(msg: Msg) -> list[tuple[str, int]]:
-    """What lines of `read_again` and `equal_calls` in a message say: "read" or "called", and the newest number."""
+def made_again(msg: Msg) -> list[str]:
+    """What lines of `read_again` and `equal_calls` in a message say: "read", "called", or both."""
     if msg.origin is None:
         return []
     # Only texts with the message's own tag: others may hold anything, and so may a label before the line's end.
     texts = [text for text in msg.texts() if text.endswith(tag(msg.origin.uuid))]
     found = (_AGAIN.findall(text)[-1:] for text in texts)
-    return list(dict.fromkeys((verb, int(number)) for pairs in found for verb, number in pairs))
+    return list(dict.fromkeys(verb for verbs in found for verb in verbs))
 
 
 def status_line(used: int, window: int, trigger: int, *, near: bool = False) -> str:

@@ -141,7 +141,7 @@ def test_readings_that_differ_in_a_secret_alone_are_not_called_the_same() -> Non
         memory.add_messages([user("Read it."), *read, assistant("Read.")])
     memory.add_messages(day(2, 60))
     memory.compress_if_needed(force=True)
-    assert "read again: m7, below; different there" in "\n".join(written(memory))
+    assert "read again below; different there" in "\n".join(written(memory))
 
 
 def test_the_plan_is_quoted_without_secrets() -> None:

@@ -2,16 +2,19 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
+from autocontext.formats.openai_chat import from_openai
 from autocontext.testing import assert_valid_chat, assistant, tool_exchange, user
 from tests.conversations import histories
 from tests.invariants import ESTIMATE, assert_pairs_kept, check, unreachable
 
+REPLAY = Path(__file__).parent.parent / "data" / "replay_dev.jsonl"
 ALONE = AutoContextConfig(max_token=4_000, strategies=("shorten",), last_resort=False, target_ratio=0.1, **ESTIMATE)
 """A forced pass of this one step, down to very little."""
 MARK = re.compile(r"\[m(\d+): ([\d,]+) of ([\d,]+) characters left out\]")
@@ -297,3 +300,15 @@ def test_what_a_tool_measures_of_each_of_its_calls_goes_first(head: str, line: s
     for n, text in enumerate(short[:4], 1):
         assert line.format(n) in text
         assert not any(measured in text for measured in head.format(n).split("\n")), text
+
+
+def test_the_newest_messages_are_shortened_before_they_are_folded() -> None:
+    """Beside a long system text, the messages that stay whole are most of the rest: once they all became a note."""
+    with REPLAY.open(encoding="utf-8") as lines:
+        messages = next(json.loads(line)["messages"] for line in lines if "sweagent/f36674" in line[:200])
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000, **ESTIMATE))
+    for place in (16, 34, 42):
+        memory.add_messages(from_openai(messages[len(memory) : place]))
+        *shortened, newest = [m for m in memory.get_messages() if m.tool_results]
+        assert shortened
+        assert newest.tool_results[0].text in str(messages[place - 1]["content"])
