@@ -161,6 +161,8 @@ _RECORD = re.compile(rf"(?:{_KEY})?\{{(.*)\}},?")
 _KEYS = re.compile(_KEY)
 _ITEM = re.compile(r"(?:\d{1,3}([.)])|([-*•])|(<li))[ >]\S")
 """An item of a list."""
+_ENTRY = re.compile(r"([-dlbcps][rwxsStT-]{9}[+.@]? .*|total \d+)|\S+")
+"""An entry of a listing: what `ls -l` prints, or a name."""
 _BRACKET = re.compile(r"(?:\"((?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40})?([\[{])|([\]}])|\"(?:[^\"\\]|\\.)*\"")
 _PART_OF = re.compile(r'"(?:[^"\\]|\\.){1,80}": … ')
 """Before a field of a record inside of another one: what that is in it."""
@@ -573,9 +575,11 @@ def _of_several(pieces: Iterable[tuple[int, str]], chosen: Iterable[str]) -> str
 
 
 def _kind(piece: str) -> tuple[str, ...]:
-    """The names of a short record's fields, or the sign before an item of a list; () for anything else."""
+    """The names of a short record's fields, or what an entry of a list begins with; () for anything else."""
     if item := _ITEM.match(piece):
         return tuple(filter(None, item.groups()))
+    if entry := _ENTRY.fullmatch(piece):
+        return ("row" if entry[1] else "name",)
     record = _RECORD.fullmatch(piece)
     return tuple(_KEYS.findall(record[1])) if record else ()
 

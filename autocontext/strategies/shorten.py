@@ -16,7 +16,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.events import SHORTENED
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import Answered, View
-from autocontext.messages import Msg, ToolUseBlock, is_note, is_pinned, is_user_turn, leaves, texts_in
+from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_note, is_pinned, is_user_turn, leaves, texts_in
 from autocontext.strategies.in_hand import in_hand
 from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL, recent, stays
@@ -244,7 +244,7 @@ class Shorten:
                 continue
             now = m.content[k]
             size = len(now.text) if now.type == "tool_result" else len(text)
-            short, missing = self._excerpts_of(view, index, k, text).of(characters)
+            short, missing = self._excerpts_of(view, index, k, block).of(characters)
             if len(short) <= _WORTHWHILE * size:
                 blocks[k] = f"{quoted(short)}\n{rendering.left_out(number, missing, len(text))}".lstrip()
                 before, after = before + size, after + len(short) + _MARK
@@ -257,13 +257,14 @@ class Shorten:
         saved = int(view.tokens(index, index + 1) * (before - after) / max(texts, before, 1) / _SURELY)
         return _Short(blocks, argument if arguments else None, saved) if saved > 0 else None
 
-    def _excerpts_of(self, view: View, index: int, block: int, text: str) -> Excerpts:
+    def _excerpts_of(self, view: View, index: int, block: int, original: ToolResultBlock) -> Excerpts:
         """The excerpts of a result, rated by what stands in the view in which it was first cut."""
         key = view.ids[index], block
         if key not in self._excerpts:
             if self._worth is None or not self._worth.is_of(view):
                 self._worth = Worth(view)
-            self._excerpts[key] = Excerpts(text, self._worth.after(index))
+            outcome = self._worth.outcome(index, original)
+            self._excerpts[key] = Excerpts(original.text, self._worth.after(index), outcome=outcome)
         return self._excerpts[key]
 
 

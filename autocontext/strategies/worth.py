@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from autocontext.history.view import View
-from autocontext.messages import ToolUseBlock, is_user_turn, leaves
+from autocontext.messages import ToolResultBlock, ToolUseBlock, is_user_turn, leaves
 from autocontext.text import rendering
 from autocontext.text.excerpts import MEASURE, pieces, without_number
 from autocontext.text.signs import ERROR
@@ -75,6 +75,17 @@ class Worth:
         step = self._step(index)
         called = "\n".join(map(rendering.arguments, self._called.get(index, ())))
         return lambda piece: self._rate(index, step, called, piece)
+
+    def outcome(self, index: int, result: ToolResultBlock) -> str:
+        """The line that says what came of an action, as a note would tell it; "" of what was only looked at."""
+        from autocontext.notes.answers import answer_of, telling  # noqa: PLC0415 (as above)
+        from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
+
+        use = next((use for use in self._called.get(index, ()) if use.id == result.id), None)
+        if use is None or looks(use.name, use.input):
+            return ""
+        lines = telling(result.text, answer_of(result), used=lambda _: 0.0, call=rendering.arguments(use))
+        return lines[0][1] if lines else ""
 
     def _step(self, index: int) -> frozenset[str]:
         """The terms of the agent's message that follows a result: what it took from it."""

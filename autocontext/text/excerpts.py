@@ -104,6 +104,8 @@ _AROUND = (0.4, 0.2, 0.1)
 """Share of the worth of lines at these distances that a line has: it explains them."""
 
 
+_OUTCOME = 100.0
+"""Worth of the line that says what came of it: it stays whatever else does."""
 _COUNTS = 1.0
 """Worth of a last line with a count."""
 _LONGEST_COUNT = 200
@@ -544,8 +546,11 @@ def _spread(worths: list[float], found: Sequence[Piece]) -> list[float]:
 class Excerpts:
     """The excerpts of one text, of any length; its pieces are found and rated once."""
 
-    def __init__(self, text: str, worth: Callable[[str], float], *, repeats: bool = True) -> None:
-        """`worth` rates a piece. Without `repeats`, of lines that differ in hours and ids only a few are chosen."""
+    def __init__(self, text: str, worth: Callable[[str], float], *, repeats: bool = True, outcome: str = "") -> None:
+        """`worth` rates a piece. Without `repeats`, of lines that differ in hours and ids only a few are chosen.
+
+        `outcome`: the line that says what came of it, with one blank where the text has several.
+        """
         self._text = text
         self._found = found = pieces(text)
         self._said = said = [text[p.start : p.stop] for p in found]
@@ -572,6 +577,8 @@ class Excerpts:
             self._worths[i] += _OWN * _is_own_field(text, found[i])
         for i in {0, len(found) - 1, *lonely} if found else ():
             self._worths[i] += _ALONE if i in lonely else _AT_ENDS * (own[i] > 0)
+        for i in self._first if outcome else ():
+            self._worths[i] += _OUTCOME * (" ".join(said[i].split()) == outcome)
         self._empty = _empty_lines(said) | (set() if repeats else _repeats(said))
         for i in self._empty:
             self._worths[i] = 0.0

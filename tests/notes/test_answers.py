@@ -612,6 +612,22 @@ def test_what_is_defined_in_a_file_tells_more_than_its_last_line(line: str, defi
     assert definition in told(text, characters=56, looks=True)
 
 
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "total 16\ndrwxr-xr-x 3 root root 4096 Apr 30 08:32 lib\n-rw-r--r-- 1 root root 9545 Apr 30 08:32 Makefile\n",
+        "/testbed/.venv/plugins/aliases.py\n/testbed/pydantic/alias_generators.py\n/testbed/tests/test_aliases.py\n",
+        "Rechnung-0417.pdf\nRechnung-0418.pdf\nMahnung-0419.pdf\n",
+        "订单-0417.pdf\n订单-0418.pdf\n发票-0419.pdf\n",
+    ],
+)
+@pytest.mark.parametrize("looks", [True, False])
+def test_one_entry_of_a_listing_does_not_look_like_the_only_one(listed: str, looks: bool) -> None:
+    assert told(listed, characters=30, looks=looks).endswith(" of several)")
+    only = listed.splitlines()[-1]
+    assert "several" not in told(only, characters=56, looks=looks)
+
+
 def test_of_two_kinds_of_records_no_count_is_told() -> None:
     users = [{"user": f"u{n}", "age": n} for n in range(3)]
     text = json.dumps({"users": users, "orders": [{"order": f"W{n}", "total": n * 9} for n in range(4)]})

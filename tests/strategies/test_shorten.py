@@ -312,3 +312,39 @@ def test_the_newest_messages_are_shortened_before_they_are_folded() -> None:
         *shortened, newest = [m for m in memory.get_messages() if m.tool_results]
         assert shortened
         assert newest.tool_results[0].text in str(messages[place - 1]["content"])
+
+
+FRAMES = "\n".join(
+    f'  File "/shop/{name}.py", line {n}, in {name}_total\n    return {name}_sum(order_{n}, rebate_{n})'
+    for n, name in enumerate(("cart", "price", "rebate", "order", "stock", "mail", "basket", "ledger"), 40)
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "printed", "line"),
+    [
+        (
+            "python checkout.py",
+            f"Traceback (most recent call last):\n{FRAMES}\nModuleNotFoundError: No module named 'tax_rates'",
+            "ModuleNotFoundError: No module named 'tax_rates'",
+        ),
+        (
+            "pip install -e .",
+            f"Obtaining file:///shop\n{FRAMES}\nSuccessfully installed shop-2.1\nWARNING: Running as the 'root' user",
+            "Successfully installed shop-2.1",
+        ),
+        (
+            "./buchen.sh 0417",
+            f"Lese Belege\n{FRAMES}\nFehler: Konto 4711 nicht gefunden\n\nHilfe: buchen.sh --hilfe",
+            "Fehler: Konto 4711 nicht gefunden",
+        ),
+        ("./记账 0417", f"读取凭证\n{FRAMES}\n错误：账户 4711 不存在\n\n帮助：见手册", "错误：账户 4711 不存在"),
+    ],
+)
+def test_what_came_of_a_command_stays_whatever_is_used_later(command: str, printed: str, line: str) -> None:
+    later = [tool_exchange("edit", {"path": f"/shop/{n}.py", "new": FRAMES}, "ok") for n in ("cart", "price")]
+    end = [*later[0], *later[1], assistant("Edited."), user("Go on.")]
+    memory = passed([user("Mend the shop."), *tool_exchange("bash", {"command": command}, printed), *end])
+    short = memory.messages[2].tool_results[0].text
+    assert MARK.search(short)
+    assert line in short
