@@ -99,6 +99,7 @@ _NEW = 160
 _MOST_TEXT = 40_000
 """Characters of arguments that are compared to find equal calls, and searched for what is written."""
 _TAG = re.compile(r"\s*</?[\w-]{1,60}>\s*")
+_LINE_ENDS = ",;"
 _LEAST_NEW = 2
 """Letters and digits of a line that shows what is written."""
 
@@ -284,10 +285,13 @@ def new_text(arguments: Mapping[str, Any]) -> str:
     if not written and replaced:  # a short replacement
         written = [text for key, text in _texts(arguments) if key not in PATH_KEYS and not _REPLACED_KEY.search(key)]
 
-    def differ(lines: Iterable[str]) -> list[str]:
-        return [line for line in lines if line.strip() not in replaced and sum(map(str.isalnum, line)) >= _LEAST_NEW]
+    def differ(lines: Iterable[str], ignored: str = "") -> list[str]:
+        old = {line.rstrip(ignored) for line in replaced}
+        telling = (line for line in lines if sum(map(str.isalnum, line)) >= _LEAST_NEW)
+        return [line for line in telling if line.strip().rstrip(ignored) not in old]
 
-    new = differ(_code(written)) or differ(written)
+    # The line above an addition may have got a comma.
+    new = differ(_code(written), _LINE_ENDS) or differ(_code(written)) or differ(written)
     if not new:
         kept = {line.strip() for line in written}
         gone = [line.strip() for line in removed if line.strip() not in kept]

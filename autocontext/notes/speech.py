@@ -7,13 +7,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.cached import cached_property
 from autocontext.history.runs import Runs
 from autocontext.messages import ToolUseBlock, is_final_reply, is_user_turn, texts_in, words_of_user
 from autocontext.notes.answers import quoted
-from autocontext.notes.calls import Call, shorten
+from autocontext.notes.calls import Call, label_of, shorten
 from autocontext.notes.sentences import (
     CLAUSE,
     QUESTION_MARKS,
@@ -49,7 +50,7 @@ _FILLER = 1
 _STRETCHES = 6
 """Parts of a history that come with their best sentences in turn."""
 _SHOWN = 160
-"""Characters of an argument, about as many as the line of a call shows."""
+"""Characters of an argument, about as many as the line of a call shows beside its label."""
 _OPEN = " (open)"
 _FIELD_OF_TEXT = re.compile(r'"\w{1,40}": "')
 """What stands before a text that an agent has written as JSON."""
@@ -238,7 +239,7 @@ def reasons(
         if not line or per_message[number, filler] == _OF_MESSAGE or shown.says(line):
             continue
         bare = _FIELD_OF_TEXT.sub("", line).rstrip('"')
-        if any(bare in said for use in ledger.messages[number - 1].tool_uses for said in _short_texts(use)):
+        if any(bare in said for use in ledger.messages[number - 1].tool_uses for said in _shown_texts(use)):
             continue  # its call says it
         new = items(text[sentence.start : sentence.stop]) - said_already
         if not new:
@@ -258,9 +259,9 @@ def _after_failures(calls: Iterable[Call]) -> set[int]:
     return {call.result + 1 for call in calls if call.answer is not None and call.answer.status}
 
 
-def _short_texts(use: ToolUseBlock) -> Iterator[str]:
-    """The arguments of a call that a note shows nearly whole."""
-    return (one_line(text) for text in texts_in(use.input) if len(text) <= _SHOWN)
+def _shown_texts(use: ToolUseBlock) -> Iterator[str]:
+    """What a note shows of the arguments of a call."""
+    return chain([label_of(use.input)], (one_line(text) for text in texts_in(use.input) if len(text) <= _SHOWN))
 
 
 def _spread(rated: Sequence[tuple[float, Reason]]) -> list[Reason]:

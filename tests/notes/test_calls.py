@@ -62,6 +62,12 @@ def test_the_thing_of_a_call_is_the_file_or_record_that_it_names(arguments: dict
     [
         ({"path": "a.py", "old_str": "x = 1\ny = 2\n", "new_str": "x = 1\ny = 3\n"}, "y = 3"),
         ({"path": "a.py", "old_string": "tax = 16", "new_string": "tax = 19"}, "tax = 19"),
+        (
+            {"path": "a.json", "oldText": '"text": "gray"\n}', "newText": '"text": "gray",\n"link": "blue"\n}'},
+            '"link": "blue"',
+        ),
+        ({"path": "a.sql", "old_str": "steuer INT", "new_str": "steuer INT,\nrabatt INT"}, "rabatt INT"),
+        ({"path": "a.py", "old_str": "pay(a)", "new_str": "pay(a);"}, "pay(a);"),
         ({"path": "a.py", "content": "# Copyright\nimport os\n\ndef pool():\n    pass\n"}, "def pool():"),
         ({"path": "a.py", "edits": [{"oldText": "a\nb", "newText": "a\nclass Pool:"}]}, "class Pool:"),
         ({"patch": PATCH}, "+def close(self, timeout):"),

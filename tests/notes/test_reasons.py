@@ -92,8 +92,8 @@ def test_sentences_of_a_message_stand_in_its_order(sentences: list[str]) -> None
 def test_what_a_message_says_in_its_call_is_told_once(said: str, other: str) -> None:
     messages = [user("What happened?"), assistant(f"{said}\n{other}"), *tool_exchange("get_log", {"day": 1}, "2 rows")]
     assert said in page(messages, 4_000)
-    for written in (f"{said}\n{other}", f'"answer": "{said}"\n{other}'):
-        use, result = tool_exchange("browse", {"do": said}, "A page.", id="c1")
+    for written, more in ((f"{said}\n{other}", ""), (f'"answer": "{said}"\n{other}', " Then read the page." * 9)):
+        use, result = tool_exchange("browse", {"do": said + more}, "A page.", id="c1")
         both = assistant([TextBlock(text=written), *use.content])
         text = page([user("What happened?"), both, result], 4_000)
         assert text.count(said) == 1
