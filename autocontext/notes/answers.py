@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -546,8 +546,10 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
             shown = f"{{{head}{shown}{tail}}}"
     else:
         shown = quoted(words)
-    shown += _of_several(pieces, chosen.values())
-    return (f"{answer.status}: " if answer.status else "") + shown
+    several = _of_several(pieces, chosen.values())
+    if not several and not answer.status and _goes_on_after_failure(pieces, chosen):
+        several = f" ({len(chosen)} of several lines)"
+    return (f"{answer.status}: " if answer.status else "") + shown + several
 
 
 def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left: int) -> None:
@@ -572,6 +574,16 @@ def _of_several(pieces: Iterable[tuple[int, str]], chosen: Iterable[str]) -> str
     shown = Counter(map(_kind, chosen))
     kind = next(iter(shown), ())
     return f" ({shown[kind]} of several)" if len(shown) == 1 and shown[kind] < kinds[kind] else ""
+
+
+def _goes_on_after_failure(pieces: Sequence[tuple[int, str]], chosen: Collection[int]) -> bool:
+    """Whether what is shown is about failures, and something else came back after them.
+
+    Alone, a failure on the way would look like what came of it.
+    """
+    if not all(_word_of_error(piece) for place, piece in pieces if place in chosen):
+        return False
+    return any(place > max(chosen) and not _word_of_error(piece) for place, piece in pieces)
 
 
 def _kind(piece: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from autocontext.messages import Msg, is_final_reply, is_user_turn
 from autocontext.notes.page import DONE, HEADINGS, LINES, LOOKED, REASONS, SAID
 
-ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(\d+ of several\))?(?: \(m\d+(?:, \d+x)?\))?(?=; |$)")
+ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(\d+ of several(?: lines)?\))?(?: \(m\d+(?:, \d+x)?\))?(?=; |$)")
 """An answer's words in quotes, or its fields of JSON in braces."""
 THEN = re.compile(r" \(then m(\d+) (\"?)(.+)\2\)$")
 """The newest call that did something with what another one looked at."""

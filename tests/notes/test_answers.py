@@ -628,6 +628,27 @@ def test_one_entry_of_a_listing_does_not_look_like_the_only_one(listed: str, loo
     assert "several" not in told(only, characters=56, looks=looks)
 
 
+@pytest.mark.parametrize(
+    ("failure", "rest"),
+    [
+        (
+            "[-] CCache file is not found. Skipping...",
+            "{} hash of sql_svc, etype 23: $krb5tgs$23$*sql_svc$ESSOS.LOCAL*bd5e1c",
+        ),
+        ("Warnung: Datei preise.csv nicht gefunden", "{} Zeilen der Tabelle bestellungen sind übernommen worden"),
+        ("警告：文件 价格.csv 未找到", "{} 行订单数据已经导入到数据库中，一共用了四秒钟，没有跳过任何一行"),
+    ],
+)
+def test_a_failure_on_the_way_does_not_look_like_what_came_of_it(failure: str, rest: str) -> None:
+    goes_on = "\n".join([failure, *(rest.format(n) for n in range(3))])
+    assert told(goes_on, characters=50) == f'"{failure}" (1 of several lines)'
+    at_end = "\n".join([*(rest.format(n) for n in range(3)), failure])
+    assert told(at_end, characters=50) == f'"{failure}"'
+    both = told(goes_on, characters=500)
+    assert rest.format(2) in both
+    assert "several" not in both
+
+
 def test_of_two_kinds_of_records_no_count_is_told() -> None:
     users = [{"user": f"u{n}", "age": n} for n in range(3)]
     text = json.dumps({"users": users, "orders": [{"order": f"W{n}", "total": n * 9} for n in range(4)]})
