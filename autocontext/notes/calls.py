@@ -1,7 +1,7 @@
 """The calls of a history: what each says of itself, and which part of a note it belongs to.
 
 Nothing here judges: a label is made of the arguments, and the small tables of reading tools and programs only choose
-between "done" and "looked at". An unknown tool counts as doing.
+between "calls" and "looked at". An unknown tool counts as doing.
 """
 
 from __future__ import annotations

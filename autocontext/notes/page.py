@@ -32,13 +32,13 @@ from autocontext.text.words import terms
 if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger
 
-SAID, PLAN, READ, WHERE, STARTED, DONE, LOOKED, REASONS, LINES, NOTES = (
-    "The user said:", "Plan:", "Instructions read:", "Where:", "Started, no end seen:", "Done:", "Looked at:",
+SAID, PLAN, READ, WHERE, STARTED, CALLS, LOOKED, REASONS, LINES, NOTES = (
+    "The user said:", "Plan:", "Instructions read:", "Where:", "Started, no end seen:", "Calls:", "Looked at:",
     "The agent said:", "Lines:", "The agent noted:",
 )  # fmt: skip
-HEADINGS = (SAID, PLAN, READ, WHERE, STARTED, DONE, LOOKED, REASONS, NOTES, LINES)
+HEADINGS = (SAID, PLAN, READ, WHERE, STARTED, CALLS, LOOKED, REASONS, NOTES, LINES)
 
-_GIVING = (LINES, LOOKED, REASONS, DONE, PLAN, NOTES, READ, WHERE, STARTED)
+_GIVING = (LINES, LOOKED, REASONS, CALLS, PLAN, NOTES, READ, WHERE, STARTED)
 """The order in which parts lose lines if the text is too long, before the user's words."""
 _RULES_SHARE = 0.60
 _STORIES_SHARE = 0.25
@@ -303,7 +303,7 @@ class _Page:
         looked = [group for group in latest if group.newest.looks]
         said, self._filler = reasons(self._ledger, self._only, self._shown, focus=self._focus)
         speech, sentences = self._claim_sentences(PLAIN)
-        room.left -= sum(room.cost(h) for h, lines in ((DONE, done), (LOOKED, looked), (REASONS, said)) if lines)
+        room.left -= sum(room.cost(h) for h, lines in ((CALLS, done), (LOOKED, looked), (REASONS, said)) if lines)
         claims = {
             "plan": plan,
             "said": speech,
@@ -321,8 +321,8 @@ class _Page:
             """Show what is claimed; the tokens over the budget."""
             self._speech.choose(sentences[: claims["said"].size])
             self._set_plan(plan.size)
-            self._told = {DONE: done[: claims["done"].size], LOOKED: looked[: claims["looked"].size]}
-            self._hidden = {DONE: done[claims["done"].size :], LOOKED: looked[claims["looked"].size :]}
+            self._told = {CALLS: done[: claims["done"].size], LOOKED: looked[: claims["looked"].size]}
+            self._hidden = {CALLS: done[claims["done"].size :], LOOKED: looked[claims["looked"].size :]}
             self._list_calls()
             self._reasons = said[: claims["reasons"].size]
             self._parts[REASONS] = [*map(_reason, sorted(self._reasons))]
@@ -373,7 +373,7 @@ class _Page:
         for part, groups in self._told.items():
             lines = self._deeds.lines(groups[::-1])
             hidden = [call for group in self._hidden[part] for call in group.calls]
-            named = [*groups, *(self._told[DONE] if part == LOOKED else ())]  # what was changed, was looked at
+            named = [*groups, *(self._told[CALLS] if part == LOOKED else ())]  # what was changed, was looked at
             self._parts[part] = [self._more(hidden, named), *lines] if hidden and lines else lines
 
     def _name_others(self) -> None:

@@ -17,7 +17,7 @@ _OURS = (
     r"</?transcript\b",
     # Lines of notes: their first, their headings, and those about a message.
     r"[0-9]{1,15} earlier messages?\b",
-    rf"(?:the user said|the agent said|the agent noted|plan|done|looked at|lines):{_BLANK}*(?={_BREAK}|\Z)",
+    rf"(?:the user said|the agent said|the agent noted|plan|calls|done|looked at|lines):{_BLANK}*(?={_BREAK}|\Z)",
     r"m[0-9]{1,15}(?:-m[0-9]{1,15})?(?::| [^\n]{0,400}->)",
     r"(?:read|called) again(?:: m[0-9]| below)",
 )

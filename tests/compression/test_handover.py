@@ -200,7 +200,7 @@ def test_a_plan_that_cannot_be_read_costs_the_plan_and_not_the_note() -> None:
     assert memory.compress_if_needed(force=True).outcome == "applied"
     notes = [m.text for m in memory.messages if is_note(m)]
     assert notes
-    assert all("Done:" in note and "Plan:" not in note for note in notes)
+    assert all("Calls:" in note and "Plan:" not in note for note in notes)
 
 
 @pytest.mark.parametrize("length", [60, 3_000])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autocontext.messages import Msg, is_final_reply, is_user_turn
-from autocontext.notes.page import DONE, HEADINGS, LINES, LOOKED, REASONS, SAID
+from autocontext.notes.page import CALLS, HEADINGS, LINES, LOOKED, REASONS, SAID
 
 ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(\d+ of several(?: lines)?\))?(?: \(m\d+(?:, \d+x)?\))?(?=; |$)")
 """An answer's words in quotes, or its fields of JSON in braces."""
@@ -187,7 +187,7 @@ class Reading:
     def check_calls(self) -> None:
         """Each line is about a call that was made, in words of its arguments, with words of its answers."""
         listed = 0
-        for line in (*self.parts.get(DONE, []), *self.parts.get(LOOKED, [])):
+        for line in (*self.parts.get(CALLS, []), *self.parts.get(LOOKED, [])):
             if count := re.fullmatch(r"m\d+(?:-m\d+)?: (\d+) more calls?(?:: .*)?", line):
                 listed += int(count[1])
                 continue

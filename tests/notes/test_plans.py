@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.messages import ToolUseBlock
-from autocontext.notes.page import DONE, PLAN
+from autocontext.notes.page import CALLS, PLAN
 from autocontext.notes.work import WorkLedger
 from autocontext.plan import Plan, SubTask, is_plan_call, plan_lines
 from autocontext.testing import tool_result, user
@@ -103,7 +103,7 @@ def test_the_newest_list_counts_and_no_change_is_told_of_it() -> None:
         ]
     parts = parts_of(page(WorkLedger.of(messages), 2_000, len))
     assert parts[PLAN] == ["> - Write the parser: completed"]
-    assert DONE not in parts
+    assert CALLS not in parts
 
 
 def test_a_list_that_was_refused_does_not_count() -> None:

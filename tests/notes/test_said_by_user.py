@@ -58,7 +58,7 @@ def steered(result: str, said_by_user: str | bool, window: int, *work: list[Msg]
 def shown(memory: AutoContextMemory) -> str:
     """The user's part of the notes."""
     texts = [m.text for m in memory.messages if is_note(m)]
-    return "\n".join(text.partition(SAID)[2].partition("\nDone:")[0].partition("\nLooked at:")[0] for text in texts)
+    return "\n".join(text.partition(SAID)[2].partition("\nCalls:")[0].partition("\nLooked at:")[0] for text in texts)
 
 
 @pytest.mark.sampled

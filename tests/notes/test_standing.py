@@ -226,7 +226,7 @@ def test_the_note_says_so_in_any_window_and_kind_of_work(window: int, step: Any)
     for words in ("cd /srv/app", "git checkout -b feat/queue-7714", "bash_3", "a7f3c91", "4821"):
         assert words in note
     later = note_after(window, tool_exchange("KillShell", {"shell_id": "bash_3"}, "Shell bash_3 killed"), *work)
-    running = later.partition("Started, no end seen:")[2].partition("Done:")[0]
+    running = later.partition("Started, no end seen:")[2].partition("Calls:")[0]
     assert "a7f3c91" in running
     assert "bash_3" not in running
 

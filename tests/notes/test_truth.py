@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.messages import is_compressed
 from autocontext.notes.calls import looks
-from autocontext.notes.page import DONE, LOOKED
+from autocontext.notes.page import CALLS, LOOKED
 from autocontext.testing import assistant, tool_exchange, tool_result, user
 from tests.conversations import histories
 from tests.invariants import handles
@@ -23,12 +23,12 @@ def check_work(messages: list[Msg], text: str, only: set[int]) -> None:
     """A rendering of the random work: everything, and each call is told or counted."""
     note = Reading(messages, text, only)
     note.check()
-    if {DONE, LOOKED} & note.parts.keys():
-        shown = [line for part in (DONE, LOOKED) for line in note.parts.get(part, [])]
+    if {CALLS, LOOKED} & note.parts.keys():
+        shown = [line for part in (CALLS, LOOKED) for line in note.parts.get(part, [])]
         times = [int((re.findall(r" (\d+)x -> ", line) or ["1"])[0]) for line in shown if " -> " in line]
         more = [int(n) for line in shown for n in re.findall(r"^m\d+(?:-m\d+)?: (\d+) more calls?(?:: .*)?$", line)]
         parts = {looks(c.name, c.input) for c in note.calls}
-        if len(parts) == len({DONE, LOOKED} & note.parts.keys()):
+        if len(parts) == len({CALLS, LOOKED} & note.parts.keys()):
             assert sum(times) + sum(more) == len(note.calls), note.text
 
 
