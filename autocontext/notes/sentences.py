@@ -216,6 +216,9 @@ _DIFF = re.compile(
 
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^`\n]*$.*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 """What a user put between fences: code, a log, a page."""
+_LONGEST_TASK = 2_000
+"""Characters of such a text that may be the user's own words."""
+_SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
 _EXAMPLE = 400
 """Characters of a text between fences that is no paste but an example."""
 
@@ -230,12 +233,22 @@ class Pasted(NamedTuple):
 
 
 def pasted_lines(text: str) -> Pasted:
-    """The lines of a user's message that stand between fences or in a diff."""
-    fenced = [m[0] for m in _FENCED.finditer(text)]
+    """The lines of a user's message that stand between fences or in a diff, but for short texts of sentences.
+
+    Programs that write prompts put a task between fences.
+    """
+    fenced = [m[0] for m in _FENCED.finditer(text) if len(m[0]) > _LONGEST_TASK or not _is_told(m[0])]
     longer = [m[0] for m in _DIFF.finditer(text)] + [part for part in fenced if len(part) > _EXAMPLE]
     others = frozenset(line.strip() for part in longer for line in part.split("\n"))
     examples = frozenset(line.strip() for part in fenced if len(part) <= _EXAMPLE for line in part.split("\n"))
     return Pasted(examples - others, others)
+
+
+def _is_told(fenced: str) -> bool:
+    """Whether the lines between fences are mostly sentences."""
+    lines = [line.strip() for line in fenced.split("\n")[1:] if any(map(str.isalnum, line))]
+    told = sum(line.endswith(_SENTENCE_ENDS) and _is_prose(line) for line in lines)
+    return 2 * told > len(lines)
 
 
 def of_piece(piece: str) -> int:

@@ -10,7 +10,7 @@ from autocontext.history.proposals import MESSAGE_TEXT, Proposal
 from autocontext.history.view import View
 from autocontext.messages import is_pinned, is_user_turn
 from autocontext.text import rendering
-from autocontext.text.excerpts import excerpt
+from autocontext.text.excerpts import excerpt, pieces
 from autocontext.text.signs import ERROR
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ _LINE = 400
 _GAP = "\n…\n"
 _READ = 1_000_000
 """Characters of a message that are read; of a longer one its ends."""
-_INSTRUCTION, _OWN, _EXAMPLE, _PASTED, _REASON = 2.5, 2.0, 1.2, 0.1, 0.8
+_BEGINNING, _FIRST = 1_000, 1.5
+"""Characters at the beginning of a message, at most a third, and worth of what is said there: what is to be done."""
+_INSTRUCTION, _OWN, _EXAMPLE, _PASTED, _REASON = 2.5, 2.0, 1.6, 0.1, 0.8
 """Worth of the user's instructions, their other words, their short examples, what they pasted, a line like an error."""
 
 
@@ -105,12 +107,14 @@ def _worth_in(text: str) -> Callable[[str], float]:
     from autocontext.notes.sentences import CLAUSE, PASTE, of_piece, pasted_lines  # noqa: PLC0415
 
     pasted = pasted_lines(text)
+    begins = frozenset(text[p.start : p.stop] for p in pieces(text[: min(_BEGINNING, len(text) // 3)]))
 
     def worth(piece: str) -> float:
+        first = _FIRST if piece in begins else 1.0
         if piece in pasted.examples:
-            return _EXAMPLE
+            return _EXAMPLE * first
         kind = PASTE if piece in pasted.others else of_piece(piece)
-        words = _INSTRUCTION if kind >= CLAUSE else _OWN if kind > PASTE else _PASTED
+        words = _INSTRUCTION * first if kind >= CLAUSE else _OWN * first if kind > PASTE else _PASTED
         return words + _REASON * (ERROR.search(piece) is not None)
 
     return worth

@@ -200,3 +200,19 @@ def test_of_a_message_in_one_line_as_much_stays_as_of_any(size: int, end: str) -
     short = in_part(f"Task: fix it\n{words}{end}", 5_000, 1)
     assert 4_000 < len(short) < 5_100
     assert "Task: fix it" in short
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        ("Check the logs for new hashes.", "If a relay was open, dump its table.", "Search both shares, too."),
+        ("Prüfe die Protokolle der Nacht.", "War eine Buchung offen, schließe sie ab.", "Suche in beiden Ordnern."),
+        ("检查昨晚的日志。", "如果有未完成的订单，请先处理。", "同时搜索两个共享文件夹。"),
+    ],
+)
+@pytest.mark.parametrize("fence", ["```", "", "~~~~"])
+def test_what_is_to_be_done_stays_also_between_fences(task: tuple[str, ...], fence: str) -> None:
+    steps = "\n".join(f"{n}. Host {chr(64 + n)}: {line}" for n, line in enumerate(4 * task, 1))
+    hints = "\n".join(f"Host {n} was seen {n} times" for n in range(1, 60))
+    text = f"Do this:\n\n{fence}\n{steps}\n{fence}\n\nWhat is known:\n{hints}\nReport in short."
+    assert steps in in_part(text, len(text) // 3 * 2, 2)
