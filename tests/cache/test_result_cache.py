@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext.cache import MISS, ResultCache, UncacheableError, canonical_key
+from autocontext.cache.stats import FIGURES
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.stores.database import Statement
 from tests.cache.conftest import Clock, Counted
@@ -86,8 +87,12 @@ def test_002_6_the_switch(make_cache: Make) -> None:
     assert [cache.get_or_compute("t", {"x": 1}, fn) for _ in range(2)] == [1, 2]
     assert cache.set("k", 1) is False
     assert cache.get("k") is MISS
+    assert cache.get("k", 2) == 2
     assert cache.invalidate(task="t") == cache.purge_expired() == 0
-    assert cache.stats().entries == 0
+    stats = cache.stats()
+    assert not any(stats[name] for name in FIGURES)  # what is off looks for nothing, so it misses nothing
+    with pytest.raises(ConfigError, match="key"):
+        cache.get("")
     assert not cache.enabled
     on = make_cache()
     assert on.get(canonical_key("t", {"x": 1})) is MISS
