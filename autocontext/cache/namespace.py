@@ -28,7 +28,7 @@ from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.logs import logger
 from autocontext.stores.checks import LONGEST
-from autocontext.stores.database import SERVER_NOW, Statement, Work, safe, unsafe
+from autocontext.stores.database import Statement, Work, safe, unsafe
 from autocontext.stores.records import check_row
 
 _log = logger("autocontext.cache")
@@ -131,6 +131,9 @@ class Match(NamedTuple):
 class CacheNamespace:
     """The clock, limits and counters of one namespace; `lookup`, `match` and `entry` read and create entries."""
 
+    server_now: str
+    """SQL for the server's time in milliseconds since 1970; set once the cache has opened its database."""
+
     def __init__(
         self, namespace: str | Sequence[str], *, default_ttl: Seconds | None, max_entries: int | None,
         max_bytes: int | None, lease_seconds: Seconds | None, large_bytes: int, clock: Callable[[], float],
@@ -146,8 +149,6 @@ class CacheNamespace:
         self.max_entries, self.max_bytes = _limit(max_entries, "max_entries"), _limit(max_bytes, "max_bytes")
         self.limited = (max_entries, max_bytes) != (None, None)
         self.large_bytes, self._clock = large_bytes, clock
-        self.server_now = SERVER_NOW["sqlite"]
-        """SQL for the server's time in milliseconds since 1970."""
         self._unchecked = FOREVER, FOREVER
         """Entries and bytes stored since the limits were last checked. At first more than any limit."""
         self._lock = fork_lock()
