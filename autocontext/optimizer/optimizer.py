@@ -38,8 +38,7 @@ from autocontext.optimizer.replacements import (
 from autocontext.optimizer.report import Dropped, OptimizationReport, Step
 from autocontext.optimizer.selector import ContextSelector, add_content_refs, selection_key
 from autocontext.optimizer.state import SessionState, StateConfig, as_state_config, checked_state
-from autocontext.optimizer.summary import summary
-from autocontext.optimizer.window import messages_to_summarize
+from autocontext.optimizer.summary import messages_to_summarize, summary
 from autocontext.prompts import PromptConfig
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.requests import ModelReply, ModelRequest, text_of
