@@ -61,11 +61,18 @@ def checked_patience(patience: Any) -> float:
     return float(min(patience, 1e6))  # twelve days: SQLite counts milliseconds in 32 bits
 
 
-def checked_limit(limit: Any) -> int | None:
-    """How many to list; None stays None. Raises ConfigError unless it is a whole number above 0."""
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ConfigError(f"limit must be a whole number above 0, or None for all (got {short(limit)})")
-    return limit
+def check_whole(
+    field: str, value: Any, least: int = 0, error: type[AutoContextError] = ConfigError, *, none: str = ""
+) -> None:
+    """Raise `error` naming the field unless the value is a whole number of at least `least`.
+
+    None is allowed where `none` says what it stands for.
+    """
+    if value is None and none:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        way_out = f", or None for {none}" if none else ""
+        raise error(f"{field} must be a whole number of at least {least}{way_out} (got {short(value)})")
 
 
 def checked_ids(ids: Any) -> frozenset[str]:

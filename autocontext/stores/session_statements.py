@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
-from autocontext.stores.checks import check_id, checked_limit
+from autocontext.stores.checks import check_id, check_whole
 from autocontext.stores.database import Alone, OnSqlite, Row, Schema, Statement, Work
 from autocontext.stores.places import forget
 from autocontext.stores.protocol import SessionInfo, SessionKey, Version, check_version, new_version, storable
@@ -169,7 +169,8 @@ def sessions(
             "(updated_at < :at OR (updated_at = :at AND (user_id > :owner OR (user_id = :owner AND session_id > :id))))"
         )
         params |= {"at": after.updated_at, "owner": after.user_id, "id": after.session_id}
-    if checked_limit(limit) is not None:
+    check_whole("limit", limit, 1, none="all")
+    if limit is not None:
         params["limit"] = limit
     rows = yield Statement(
         "SELECT user_id, session_id, entries, created_at, updated_at, expires_at FROM autocontext_sessions "

@@ -626,6 +626,7 @@ def test_an_asynchronous_function_is_told(cache: ResultCache) -> None:
     [
         {"ttl": 0}, {"ttl": -1}, {"ttl": math.nan}, {"ttl": "5"}, {"ttl": True}, {"tags": [""]}, {"tags": [5]},
         {"early_beta": 0}, {"early_beta": "x"}, {"stale_while_revalidate": 0}, {"float_digits": 0},
+        {"float_digits": True},
         {"cache_exceptions": (5,)}, {"cache_exceptions": LookupError}, {"cache_exceptions": (KeyboardInterrupt,)},
         {"cache_exceptions": (LookupError,), "exception_ttl": 0},
     ],

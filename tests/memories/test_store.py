@@ -195,8 +195,9 @@ def test_too_many_memories_archive_the_least_worth_keeping(db, clock) -> None:
     assert {m.archived for m in gone} == {"over max_memories"}
     assert "fact 5" in {m.content for m in gone}
     assert store.update(gone[0].id, user_id="ann", archived=None).archived is None
-    with pytest.raises(InvalidMemory, match="max_memories"):
-        MemoryStore(db, max_memories=0)
+    for wrong in (0, 2.5, "5", True):
+        with pytest.raises(InvalidMemory, match="max_memories must be a whole number of at least 1, or None"):
+            MemoryStore(db, max_memories=wrong)
 
 
 def test_the_async_twins_do_the_same(store) -> None:
