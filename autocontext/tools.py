@@ -14,6 +14,7 @@ from autocontext.history import numbering
 from autocontext.history.children import split
 from autocontext.history.log import LEAST_PREFIX
 from autocontext.messages import ImageBlock, Msg, TextBlock, is_compressed
+from autocontext.stores.checks import whole_or
 from autocontext.text import rendering
 from autocontext.text.quoting import quoted
 from autocontext.text.words import rarity, terms
@@ -343,10 +344,7 @@ def _means(key: str, uuid: str) -> bool:
 
 def _whole(value: Any) -> int | None:
     """An argument as a whole number >= 0; None if it is no number."""
-    try:
-        return min(max(0, int(value)), _FARTHEST)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    return whole_or(None, value, 0, _FARTHEST)
 
 
 def _rank(text: str, query: str) -> Iterator[tuple[int, str]]:

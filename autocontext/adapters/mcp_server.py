@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from autocontext import __version__
 from autocontext.errors import AutoContextError, MissingExtraError
+from autocontext.stores.checks import whole_or
 from autocontext.suite import AutoContext
 from autocontext.text.quoting import quoted
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
@@ -177,10 +178,7 @@ def _required(tools: AutoContextTools, name: str) -> list[str]:
 
 def _limit(arguments: Mapping[str, Any]) -> int:
     """The number of results to return, from whatever a model passes."""
-    try:
-        return max(1, min(_MOST, int(arguments.get("limit") or 5)))
-    except (TypeError, ValueError):
-        return 5
+    return whole_or(5, arguments.get("limit") or 5, 1, _MOST)
 
 
 def _line(memory: Any) -> str:

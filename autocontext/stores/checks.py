@@ -1,4 +1,4 @@
-"""Checks of arguments: ids that every database can store, texts, lengths of time."""
+"""Checks of arguments: ids that every database can store, texts, numbers, lengths of time."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, StoreError, short
 from autocontext.messages import freeze
+
+T = TypeVar("T")
 
 LONGEST = 1e12
 """Seconds, about 30,000 years: fits the integers of every database in milliseconds."""
@@ -73,6 +75,14 @@ def check_whole(
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         way_out = f", or None for {none}" if none else ""
         raise error(f"{field} must be a whole number of at least {least}{way_out} (got {short(value)})")
+
+
+def whole_or(otherwise: T, value: Any, least: int, most: int) -> int | T:
+    """What a model passed as a whole number within limits; `otherwise` if it is no number."""
+    try:
+        return max(least, min(int(value), most))
+    except (TypeError, ValueError, OverflowError):
+        return otherwise
 
 
 def checked_ids(ids: Any) -> frozenset[str]:
