@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from autocontext.flows.lazy import imports
 from autocontext.history.entries import Entry, dump_entry, load_entry
 from autocontext.stores.protocol import (
     Entries,
@@ -65,15 +66,7 @@ _LAZY = {
     "copy_sessions": "copying",
     "import_agentscope_java": "agentscope_java",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name at its first use: a memory without a store needs none of them."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415
-
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+__getattr__ = imports(__name__, _LAZY)  # a memory without a store needs none of them
 
 
 def __dir__() -> list[str]:
