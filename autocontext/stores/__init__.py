@@ -19,10 +19,14 @@ from autocontext.stores.protocol import (
 if TYPE_CHECKING:
     from autocontext.stores.agentscope_java import import_agentscope_java
     from autocontext.stores.copying import Progress, copy_sessions
-    from autocontext.stores.database_sessions import DatabaseSessionStore, SqliteSessionStore, SqlSessionStore
+    from autocontext.stores.database_sessions import (
+        DatabaseSessionStore,
+        InMemorySessionStore,
+        SqliteSessionStore,
+        SqlSessionStore,
+    )
     from autocontext.stores.encrypted import EncryptedSessionStore
     from autocontext.stores.encrypted_database import EncryptedDatabase
-    from autocontext.stores.in_memory import InMemorySessionStore
     from autocontext.stores.search import Found
     from autocontext.stores.sql_database import SqlDatabase
     from autocontext.stores.sqlite_database import SqliteDatabase
@@ -57,7 +61,7 @@ _LAZY = {
     "EncryptedDatabase": "encrypted_database",
     "EncryptedSessionStore": "encrypted",
     "Found": "search",
-    "InMemorySessionStore": "in_memory",
+    "InMemorySessionStore": "database_sessions",
     "Progress": "copying",
     "SqlDatabase": "sql_database",
     "SqlSessionStore": "database_sessions",

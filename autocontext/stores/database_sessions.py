@@ -286,3 +286,10 @@ class SqliteSessionStore(DatabaseSessionStore):
 
 class SqlSessionStore(DatabaseSessionStore):
     """Sessions in PostgreSQL by its URL, for agents on several machines; needs the extra `sql`."""
+
+
+class InMemorySessionStore(DatabaseSessionStore):
+    """Sessions for as long as this object lives, in a `:memory:` database of SQLite. `ttl` as in the other stores."""
+
+    def __init__(self, *, ttl: float | None = None) -> None:
+        super().__init__(":memory:", ttl=ttl)
