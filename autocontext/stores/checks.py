@@ -93,17 +93,20 @@ def checked_ids(ids: Any) -> frozenset[str]:
     return frozenset(listed)
 
 
-def checked_seconds(field: str, seconds: Any, *, past: bool = False) -> float | None:
-    """A length of time, `LONGEST` at most; None stays None. Raises ConfigError unless it is a number above 0.
+def checked_seconds(
+    field: str, seconds: Any, error: type[AutoContextError] = ConfigError, *, past: bool = False
+) -> float | None:
+    """A length of time, `LONGEST` at most; None stays None. Raises `error` unless it is a number above 0.
 
     With `past`, 0 and negative numbers are allowed as well.
     """
     if seconds is None:
         return None
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not number or math.isnan(seconds) or math.isinf(seconds) or (seconds <= 0 and not past):
+    # Compared, not converted: a whole number may be larger than any float.
+    if not number or not -math.inf < seconds < math.inf or (seconds <= 0 and not past):
         least = "a number of seconds" if past else "more than 0 seconds"
-        raise ConfigError(f"{field} must be {least}, or None for ever (got {short(seconds)})")
+        raise error(f"{field} must be {least}, or None for ever (got {short(seconds)})")
     return float(max(-LONGEST, min(seconds, LONGEST)))
 
 

@@ -345,6 +345,7 @@ def test_entries_that_are_no_facts_are_named_and_the_rest_comes_in(store) -> Non
         ("tags", [3]),
         ("ttl", 0),
         ("ttl", float("inf")),
+        ("ttl", "60"),
         ("context", {1, 2}),
         ("context", float("nan")),
         ("category", None),
@@ -357,6 +358,10 @@ def test_bad_fields_are_named_and_nothing_is_stored(store, field, value) -> None
     with pytest.raises(InvalidMemory, match="list of strings" if field == "tags" and value == "one" else field):
         store.add(fields.pop("content"), user_id="ann", **fields)
     assert store.all(user_id="ann") == []
+
+
+def test_a_time_beyond_any_float_is_the_longest(store) -> None:
+    assert store.add("fine", user_id="ann", ttl=10**400).expires_at == NOW + 10**15
 
 
 @given(st.text(min_size=1, max_size=40).filter(str.strip), st.lists(st.text(max_size=12), max_size=4))
