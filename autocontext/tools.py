@@ -132,6 +132,7 @@ class ContextOffloadTool:
 
     def __call__(
         self,
+        /,  # a model's argument may have any name
         working_context_offload_uuid: str = "",
         offset: Any = 0,
         limit: Any = None,
@@ -167,7 +168,7 @@ class ContextOffloadTool:
         return self._page(source, start, size)
 
     def blocks(
-        self, working_context_offload_uuid: str = "", **arguments: Any
+        self, /, working_context_offload_uuid: str = "", **arguments: Any
     ) -> str | tuple[TextBlock | ImageBlock, ...]:
         """What `__call__` returns, with the first page followed by the images of its messages, at most five.
 
@@ -182,7 +183,7 @@ class ContextOffloadTool:
         more = f"\n[{_IMAGES} of {len(images)} images; name fewer messages for the others]" if images[_IMAGES:] else ""
         return (TextBlock(text=text + more), *images[:_IMAGES])
 
-    async def acall(self, **arguments: Any) -> str:
+    async def acall(self, /, **arguments: Any) -> str:
         """`__call__` for asynchronous agents: in a thread, as a large text takes long to read and to search."""
         return await in_thread(lambda: self(**arguments))
 

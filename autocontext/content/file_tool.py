@@ -37,7 +37,7 @@ class FileContentTool:
         self._fallback = fallback or {}
 
     def __call__(
-        self, file_name: Any = "", start_char: Any = 0, length: Any = DEFAULT_LENGTH, **_unknown: Any
+        self, /, file_name: Any = "", start_char: Any = 0, length: Any = DEFAULT_LENGTH, **_unknown: Any
     ) -> dict[str, Any]:
         """A dict: file_name, chunk, start_char, end_char, total_length, has_more, and `notice` if it was clamped.
 
@@ -59,7 +59,7 @@ class FileContentTool:
             "total_length": page.total, "has_more": page.has_more,
         } | ({"notice": notice} if notice else {})  # fmt: skip
 
-    async def acall(self, **arguments: Any) -> dict[str, Any]:
+    async def acall(self, /, **arguments: Any) -> dict[str, Any]:
         """`__call__` without blocking the event loop."""
         return await in_thread(lambda: self(**arguments))
 

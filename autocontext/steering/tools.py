@@ -91,11 +91,11 @@ class ContextTool:
         properties = {key: value for key, value in properties.items() if key != hidden}
         return function_schema(self.name, self.description, properties, required)
 
-    def __call__(self, **arguments: Any) -> str:
+    def __call__(self, /, **arguments: Any) -> str:
         """The answer of a call."""
         return flows.run(self._answer(arguments), flows.do)
 
-    async def acall(self, **arguments: Any) -> str:
+    async def acall(self, /, **arguments: Any) -> str:
         """`__call__` for asynchronous agents: what has to read and to store does so in a thread."""
         return await flows.arun(self._answer(arguments), flows.ado)
 
