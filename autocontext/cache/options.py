@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from autocontext.cache.canonical import Names, names_in
 from autocontext.errors import ConfigError, did_you_mean
-from autocontext.stores.checks import check_whole
+from autocontext.stores.checks import LONGEST, check_whole, is_number
 
 Seconds: TypeAlias = float | timedelta
 Normalizer: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -90,9 +90,9 @@ def check_options(options: CacheOptions) -> None:
 def seconds(length: Seconds, field: str) -> float:
     """A length of time in seconds. Raises ConfigError unless it is above 0."""
     value = length.total_seconds() if isinstance(length, timedelta) else length
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value <= 0:
+    if not is_number(value) or value <= 0:
         raise ConfigError(f"{field} must be more than 0 seconds (got {length!r})")
-    return float(value)
+    return float(value) if value <= LONGEST else math.inf
 
 
 def tag_list(tags: Iterable[str] | str) -> list[str]:

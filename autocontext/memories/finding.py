@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,7 +19,7 @@ from autocontext.memories.records import (
     recency,
 )
 from autocontext.ranking import RelevanceRanker
-from autocontext.stores.checks import check_whole
+from autocontext.stores.checks import check_whole, is_number
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def make_query(
         raise InvalidMemory(f"query must be a string (got {text!r})")
     check_whole("limit", limit, error=InvalidMemory)
     for name, value in (("min_importance", min_importance), ("min_score", min_score)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        if not is_number(value):
             raise InvalidMemory(f"{name} must be a number (got {value!r})")
     if tag_match not in ("any", "all"):
         raise InvalidMemory(f"tag_match must be 'any' or 'all' (got {tag_match!r})")

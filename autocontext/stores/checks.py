@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, StoreError, short
 from autocontext.messages import freeze
@@ -57,10 +57,14 @@ def checked_place(url: Any) -> str:
 
 def checked_patience(patience: Any) -> float:
     """Seconds that a database waits. Raises ConfigError unless it is a number of at least 0."""
-    number = isinstance(patience, int | float) and not isinstance(patience, bool)
-    if not number or not patience >= 0:
+    if not is_number(patience) or patience < 0:
         raise ConfigError(f"patience must be a number of seconds, 0 or more (got {short(patience)})")
     return float(min(patience, 1e6))  # twelve days: SQLite counts milliseconds in 32 bits
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a value is a number: neither a bool nor NaN. It may be a whole one that is larger than any float."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf <= value <= math.inf
 
 
 def check_whole(
@@ -102,9 +106,7 @@ def checked_seconds(
     """
     if seconds is None:
         return None
-    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    # Compared, not converted: a whole number may be larger than any float.
-    if not number or not -math.inf < seconds < math.inf or (seconds <= 0 and not past):
+    if not is_number(seconds) or abs(seconds) == math.inf or (seconds <= 0 and not past):
         least = "a number of seconds" if past else "more than 0 seconds"
         raise error(f"{field} must be {least}, or None for ever (got {short(seconds)})")
     return float(max(-LONGEST, min(seconds, LONGEST)))

@@ -227,6 +227,13 @@ def test_default_ttl_and_its_exceptions(make_cache: Make, clock: Clock) -> None:
     assert cache.stats().entries == 1
 
 
+def test_a_ttl_beyond_any_float_is_for_ever(make_cache: Make, clock: Clock) -> None:
+    cache = make_cache()
+    cache.set("k", 1, ttl=10**400)
+    clock.now += 1e9
+    assert cache.get("k") == 1
+
+
 def test_defect_no_version(cache: ResultCache) -> None:
     fn = Counted(lambda: fn.times)
     assert [cache.get_or_compute("t", {}, fn, version=v) for v in (None, 1, 2, 1, None)] == [1, 2, 3, 2, 1]

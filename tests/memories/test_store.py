@@ -340,6 +340,7 @@ def test_entries_that_are_no_facts_are_named_and_the_rest_comes_in(store) -> Non
         ("importance", True),
         ("confidence", 1.1),
         ("confidence", float("nan")),
+        ("confidence", 10**400),
         ("confidence", "1"),
         ("tags", "one"),
         ("tags", [3]),
