@@ -1,12 +1,13 @@
 """autocontext: memory that keeps an LLM agent's context small and loses nothing."""
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autocontext._version import __version__ as __version__
 from autocontext.config import AutoContextConfig
 from autocontext.errors import AutoContextError
 from autocontext.events import CompressionEvent, CompressionReport
+from autocontext.flows.lazy import imports
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import (
     AudioBlock,
@@ -56,11 +57,4 @@ __all__ = [
 # A library prints nothing unless the application asks for it.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
-
-def __getattr__(name: str) -> Any:
-    """Import AutoContext at first use, as it imports all five systems."""
-    if name == "AutoContext":
-        from autocontext.suite import AutoContext  # noqa: PLC0415
-
-        return AutoContext
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = imports(__name__, {"AutoContext": "suite"})  # it imports all five systems

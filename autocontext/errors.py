@@ -167,6 +167,11 @@ def told(error: BaseException) -> str:
     return f"{name}: {text}" if text else name
 
 
+def headline(error: Exception) -> str:
+    """The first line of an error's text; its type if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def short(value: object) -> str:
     """A value as in code, at most 80 characters and without secrets, for error messages."""
     try:

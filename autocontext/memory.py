@@ -549,7 +549,7 @@ class AutoContextMemory(ProviderMessages, Closing):
     def _session(
         self, session_id: str, config: AutoContextConfig, model: ChatModel | AsyncChatModel | None
     ) -> AutoContextMemory:
-        from autocontext.stores.in_memory import InMemorySessionStore  # noqa: PLC0415 (most memories have a store)
+        from autocontext.stores.database_sessions import InMemorySessionStore  # noqa: PLC0415 (most memories have a store)
 
         with self._lock:
             if self._children_store is None:

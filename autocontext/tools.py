@@ -14,6 +14,7 @@ from autocontext.history import numbering
 from autocontext.history.children import split
 from autocontext.history.log import LEAST_PREFIX
 from autocontext.messages import ImageBlock, Msg, TextBlock, is_compressed
+from autocontext.stores.checks import whole_or
 from autocontext.text import rendering
 from autocontext.text.quoting import quoted
 from autocontext.text.words import rarity, terms
@@ -131,6 +132,7 @@ class ContextOffloadTool:
 
     def __call__(
         self,
+        /,  # a model's argument may have any name
         working_context_offload_uuid: str = "",
         offset: Any = 0,
         limit: Any = None,
@@ -166,7 +168,7 @@ class ContextOffloadTool:
         return self._page(source, start, size)
 
     def blocks(
-        self, working_context_offload_uuid: str = "", **arguments: Any
+        self, /, working_context_offload_uuid: str = "", **arguments: Any
     ) -> str | tuple[TextBlock | ImageBlock, ...]:
         """What `__call__` returns, with the first page followed by the images of its messages, at most five.
 
@@ -181,7 +183,7 @@ class ContextOffloadTool:
         more = f"\n[{_IMAGES} of {len(images)} images; name fewer messages for the others]" if images[_IMAGES:] else ""
         return (TextBlock(text=text + more), *images[:_IMAGES])
 
-    async def acall(self, **arguments: Any) -> str:
+    async def acall(self, /, **arguments: Any) -> str:
         """`__call__` for asynchronous agents: in a thread, as a large text takes long to read and to search."""
         return await in_thread(lambda: self(**arguments))
 
@@ -343,10 +345,7 @@ def _means(key: str, uuid: str) -> bool:
 
 def _whole(value: Any) -> int | None:
     """An argument as a whole number >= 0; None if it is no number."""
-    try:
-        return min(max(0, int(value)), _FARTHEST)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    return whole_or(None, value, 0, _FARTHEST)
 
 
 def _rank(text: str, query: str) -> Iterator[tuple[int, str]]:

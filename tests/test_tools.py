@@ -19,6 +19,8 @@ from autocontext import (
     TextBlock,
     ToolResultBlock,
 )
+from autocontext.content import get_file_content_tool
+from autocontext.memories import MemoryStore, memory_tools
 from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, user
 from autocontext.text.quoting import MARK
 from autocontext.text.rendering import transcript
@@ -195,6 +197,18 @@ def test_numbers_may_come_as_texts_or_below_zero() -> None:
     assert tool(KEY, "2", "3") == tool(KEY, 2, 3)
     assert tool(KEY, -5, None) == tool(KEY, 0)
     assert tool(KEY, 10**400) == tool(KEY, 10**15)
+
+
+def test_an_argument_may_have_any_name() -> None:
+    memory = AutoContextMemory()
+    remembered = MemoryStore(":memory:")
+    tools: list[Any] = [*memory.tools(), *memory_tools(remembered, user_id="ann"), get_file_content_tool(None)]
+    for tool in tools:
+        asked = {"self": 1, "arguments": 2}
+        assert tool(**asked) == tool()
+        assert asyncio.run(tool.acall(**asked)) == tool()
+    assert ContextOffloadTool(memory).blocks(self=1) == ContextOffloadTool(memory)()
+    remembered.close()
 
 
 def test_a_prefix_of_two_entries_is_no_handle() -> None:

@@ -10,8 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, Unpack
 
-from autocontext.adapters._agentscope_v1_marks import HINT, changed, is_wanted, marks_in
-from autocontext.adapters._agentscope_v1_messages import from_agentscope, marks_of, to_agentscope
+from autocontext.adapters._agentscope_v1_messages import (
+    HINT,
+    changed,
+    from_agentscope,
+    is_wanted,
+    marks_in,
+    marks_of,
+    to_agentscope,
+)
 from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from autocontext import __version__
 from autocontext.errors import AutoContextError, MissingExtraError
+from autocontext.stores.checks import whole_or
 from autocontext.suite import AutoContext
 from autocontext.text.quoting import quoted
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
@@ -55,16 +56,12 @@ class AutoContextTools:
         self._context, self._user = context, user_id
         self._memory = session.memory
         self._namespace = context.namespace(user_id)
-        self._reload = ContextOffloadTool(self._memory, content=context.content, content_namespace=self._namespace)
         self.offered = {offer.tool.name: offer for offer in self._offers()}
 
     def _offers(self) -> list[Offered]:
-        reload = self._reload.schema()["function"]
-        schema = reload["parameters"]
-        tool = types.Tool(name=reload["name"], description=reload["description"], inputSchema=schema)
-        offers = [Offered(tool, self._context_reload)]
-        if self._memory.config.steering:
-            offers += [self._steering(tool) for tool in self._memory.tools()[1:]]
+        reload = ContextOffloadTool(self._memory, content=self._context.content, content_namespace=self._namespace)
+        steering = self._memory.tools()[1:] if self._memory.config.steering else []
+        offers = [self._of_memory(tool) for tool in (reload, *steering)]
         offers.append(Offered(_CONTENT_SEARCH, self._content_search))
         if self._user:
             offers += [Offered(_MEMORY_SEARCH, self._memory_search), Offered(_MEMORY_ADD, self._memory_add)]
@@ -80,21 +77,17 @@ class AutoContextTools:
         except AutoContextError as e:
             return f"Error: {e}"
 
-    def _steering(self, tool: Any) -> Offered:
+    def _of_memory(self, tool: Any) -> Offered:
         schema = tool.schema()["function"]
 
         async def answer(arguments: Mapping[str, Any]) -> str:
+            # The agent goes on in its own process: what it has compressed since must be readable too.
             await asyncio.to_thread(self._memory.refresh)
             text: str = await tool.acall(**arguments)
             return text
 
         described = types.Tool(name=schema["name"], description=schema["description"], inputSchema=schema["parameters"])
         return Offered(described, answer)
-
-    async def _context_reload(self, arguments: Mapping[str, Any]) -> str:
-        # The agent goes on in its own process: what it has compressed since must be readable too.
-        await asyncio.to_thread(self._memory.refresh)
-        return await self._reload.acall(**arguments)
 
     async def _content_search(self, arguments: Mapping[str, Any]) -> str:
         query, limit = str(arguments["query"]), _limit(arguments)
@@ -185,10 +178,7 @@ def _required(tools: AutoContextTools, name: str) -> list[str]:
 
 def _limit(arguments: Mapping[str, Any]) -> int:
     """The number of results to return, from whatever a model passes."""
-    try:
-        return max(1, min(_MOST, int(arguments.get("limit") or 5)))
-    except (TypeError, ValueError):
-        return 5
+    return whole_or(5, arguments.get("limit") or 5, 1, _MOST)
 
 
 def _line(memory: Any) -> str:

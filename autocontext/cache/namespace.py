@@ -27,8 +27,8 @@ from autocontext.content.paging import unpack
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.logs import logger
-from autocontext.stores.checks import LONGEST
-from autocontext.stores.database import SERVER_NOW, Statement, Work, safe, unsafe
+from autocontext.stores.checks import LONGEST, check_whole
+from autocontext.stores.database import Statement, Work, safe, unsafe
 from autocontext.stores.records import check_row
 
 _log = logger("autocontext.cache")
@@ -131,6 +131,9 @@ class Match(NamedTuple):
 class CacheNamespace:
     """The clock, limits and counters of one namespace; `lookup`, `match` and `entry` read and create entries."""
 
+    server_now: str
+    """SQL for the server's time in milliseconds since 1970; set once the cache has opened its database."""
+
     def __init__(
         self, namespace: str | Sequence[str], *, default_ttl: Seconds | None, max_entries: int | None,
         max_bytes: int | None, lease_seconds: Seconds | None, large_bytes: int, clock: Callable[[], float],
@@ -143,11 +146,12 @@ class CacheNamespace:
         if default_ttl is not None:
             seconds(default_ttl, "default_ttl")
         self._default_ttl = default_ttl
-        self.max_entries, self.max_bytes = _limit(max_entries, "max_entries"), _limit(max_bytes, "max_bytes")
+        for field, limit in (("max_entries", max_entries), ("max_bytes", max_bytes)):
+            check_whole(field, limit, 1, none="no limit")
+        self.max_entries = FOREVER if max_entries is None else max_entries
+        self.max_bytes = FOREVER if max_bytes is None else max_bytes
         self.limited = (max_entries, max_bytes) != (None, None)
         self.large_bytes, self._clock = large_bytes, clock
-        self.server_now = SERVER_NOW["sqlite"]
-        """SQL for the server's time in milliseconds since 1970."""
         self._unchecked = FOREVER, FOREVER
         """Entries and bytes stored since the limits were last checked. At first more than any limit."""
         self._lock = fork_lock()
@@ -350,9 +354,3 @@ def call_key(task: str, params: Mapping[str, Any], options: CacheOptions) -> Cac
 def _after(start: int, length: Seconds | None) -> int:
     duration = math.inf if length is None else seconds(length, "ttl")
     return FOREVER if duration * 1000 >= FOREVER - start else start + max(1, round(duration * 1000))
-
-
-def _limit(value: int | None, field: str) -> int:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ConfigError(f"{field} must be a whole number above 0, or None for no limit (got {value!r})")
-    return FOREVER if value is None else value

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from autocontext.cache.canonical import Names, names_in
 from autocontext.errors import ConfigError, did_you_mean
+from autocontext.stores.checks import LONGEST, check_whole, is_number
 
 Seconds: TypeAlias = float | timedelta
 Normalizer: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -77,8 +78,7 @@ def check_options(options: CacheOptions) -> None:
     beta, digits, kinds = options["early_beta"], options["float_digits"], options["cache_exceptions"]
     if beta is not None and not (isinstance(beta, int | float) and beta > 0):
         raise ConfigError(f"early_beta must be a number above 0, or None (got {beta!r})")
-    if digits is not None and not (isinstance(digits, int) and digits > 0):
-        raise ConfigError(f"float_digits must be a whole number above 0, or None (got {digits!r})")
+    check_whole("float_digits", digits, 1, none="all of them")
     if not isinstance(kinds, tuple) or not all(
         isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
     ):
@@ -90,9 +90,9 @@ def check_options(options: CacheOptions) -> None:
 def seconds(length: Seconds, field: str) -> float:
     """A length of time in seconds. Raises ConfigError unless it is above 0."""
     value = length.total_seconds() if isinstance(length, timedelta) else length
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value <= 0:
+    if not is_number(value) or value <= 0:
         raise ConfigError(f"{field} must be more than 0 seconds (got {length!r})")
-    return float(value)
+    return float(value) if value <= LONGEST else math.inf
 
 
 def tag_list(tags: Iterable[str] | str) -> list[str]:

@@ -103,6 +103,8 @@ class ResultCache(DatabasePart):
         damaged result.
         """
         target = Target.of(key)
+        if not self.enabled:
+            return default  # and counts nothing: a miss is a result that was looked for
         entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(target))
         if entry is None or entry.kind == "error" or entry.expires <= self._namespace.now():
             self._namespace.count("misses")

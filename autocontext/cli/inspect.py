@@ -13,6 +13,7 @@ from autocontext.cli import figures, stored
 from autocontext.cli.arguments import Commands
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
+from autocontext.history.log import LEAST_PREFIX
 from autocontext.stores import SessionInfo
 from autocontext.text.rendering import transcript
 
@@ -167,7 +168,7 @@ def diff(screen: Screen, memory: AutoContextMemory, uuid: str) -> None:
     before = memory.get_offload_context().get(handle) or memory.reload(handle)
     if not before:
         raise AutoContextError(
-            f"no compression {uuid!r} in this session; give at least the {stored.LEAST_PREFIX} characters of a UUID "
+            f"no compression {uuid!r} in this session; give at least the {LEAST_PREFIX} characters of a UUID "
             "that `autocontext inspect DB SESSION` lists"
         )
     messages = [*memory.messages, *(m for msgs in memory.get_offload_context().values() for m in msgs)]

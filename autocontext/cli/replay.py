@@ -8,14 +8,16 @@ import traceback
 from collections.abc import Iterator, Sequence
 
 from autocontext import AutoContextConfig, ChatModel
-from autocontext.cli import conversations, figures, models
+from autocontext.cli import conversations, figures
 from autocontext.cli.arguments import Commands, add_window, positive
 from autocontext.cli.conversations import Conversation
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.proof import ReloadCheck
 from autocontext.cli.replay_run import ModelCall, ReplayResult, Watcher, replay
 from autocontext.cli.screen import Screen
-from autocontext.errors import InvalidMessage
+from autocontext.errors import ConfigError, InvalidMessage
+from autocontext.models import DashScopeChatModel, OpenAIChatModel
+from autocontext.models.opening import service_of, unknown_model
 
 _REPORTED = 50
 """Broken lines to report one by one; the rest are counted."""
@@ -56,7 +58,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
 
     Raises OSError for an unreadable file, InvalidMessage for an empty one, ConfigError for a wrong model.
     """
-    replays = _Replays(screen, arguments, models.open_model(arguments.model))
+    replays = _Replays(screen, arguments, open_model(arguments.model))
     try:
         replays.all(arguments.limit)
     except KeyboardInterrupt:
@@ -69,6 +71,25 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     if replays.results:
         replays.show("conversations")
     return replays.finish()
+
+
+def open_model(spec: str) -> OpenAIChatModel | DashScopeChatModel | None:
+    """The model of a `--model` argument; None for the built-in summariser.
+
+    A name is that of a model as `AutoContextMemory.open(model=...)` takes it, and chooses the same token counter.
+    Raises ConfigError for a wrong name or a missing key, MissingExtraError without the SDK.
+    """
+    if spec == "extractive":
+        return None
+    service, _, name = spec.partition(":")
+    if service not in ("openai", "dashscope"):
+        service, name = service_of(spec), spec
+    if service == "openai" and name:
+        return OpenAIChatModel(name)
+    if service == "dashscope" and name:
+        return DashScopeChatModel(name)
+    way_out = "write openai:NAME, dashscope:NAME or extractive"
+    raise ConfigError(f"--model {spec}: {unknown_model(name, way_out) if name else way_out}")
 
 
 class _Replays:

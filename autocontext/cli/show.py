@@ -45,11 +45,7 @@ def add(commands: Commands) -> None:
         "show", run, "print the context that the model of a session or a replayed conversation reads",
         _ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument(
-        "source", metavar="DB|FILE.jsonl", help="a database file, a postgresql:// URL, or a file of conversations"
-    )
-    parser.add_argument("session", metavar="SESSION", nargs="?", help="the session's id, in a database")
-    stored.add_user(parser)
+    conversations.add_source(parser)
     parser.add_argument(
         "--context", action="store_true", help="the messages as they are sent, instead of one line each"
     )

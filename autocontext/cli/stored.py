@@ -13,6 +13,7 @@ from pathlib import Path
 
 from autocontext import AutoContextError, AutoContextMemory
 from autocontext.cli import file_kinds
+from autocontext.history.log import LEAST_PREFIX
 from autocontext.stores import DatabaseSessionStore, SessionInfo
 from autocontext.stores.sqlite_database import foreign_tables
 
@@ -137,10 +138,6 @@ def _advice(uuid: str, session_id: str | None) -> str:
     if re.match(r"m\d", uuid):
         return "; message numbers need --session" if session_id is None else ""
     return f"; give at least {LEAST_PREFIX} characters of a UUID" if len(uuid) < LEAST_PREFIX else ""
-
-
-LEAST_PREFIX = 8
-"""Characters of a UUID that suffice, as `inspect` lists them."""
 
 
 def other_users(store: DatabaseSessionStore, user: str) -> str:

@@ -1,6 +1,6 @@
 """Large texts outside the context: stored once, read back in pages; histories pruned without a model."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autocontext.content.file_tool import get_file_content_tool
 from autocontext.content.policy import PrunePolicy
@@ -14,6 +14,7 @@ from autocontext.content.pruning import (
 )
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.store import ContentStore, SqlContentStore, SqliteContentStore
+from autocontext.flows.lazy import imports
 
 if TYPE_CHECKING:
     from autocontext.content.objects import ObjectContentStore
@@ -37,14 +38,7 @@ __all__ = [
     "restore_messages",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """`ObjectContentStore` when it is asked for: it needs the extra `cloud`."""
-    if name != "ObjectContentStore":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from autocontext.content.objects import ObjectContentStore  # noqa: PLC0415 (obstore is an extra)
-
-    return ObjectContentStore
+__getattr__ = imports(__name__, {"ObjectContentStore": "objects"})  # obstore is an extra
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from autocontext import flows
-from autocontext.errors import MissingExtraError, StoreError
+from autocontext.errors import MissingExtraError, StoreError, headline
 from autocontext.flows import operation
 from autocontext.stores.checks import checked_place
 from autocontext.stores.database import Read, Write
@@ -83,7 +83,7 @@ class Bucket:
                 folder.mkdir(mode=0o700, exist_ok=True)
                 folder.chmod(0o700)  # also when it was there, readable by all
         except (BaseError, ValueError, OSError) as e:
-            raise StoreError(f"{url}: cannot be opened as object storage ({_first_line(e)})") from e
+            raise StoreError(f"{url}: cannot be opened as object storage ({headline(e)})") from e
 
     def do(self, step: Read | Write) -> Any:
         """Run the flow of a step. There are no transactions."""
@@ -141,9 +141,5 @@ class Bucket:
         except FileNotFoundError:
             return None
         except (BaseError, OSError) as e:
-            raise StoreError(f"{self.name}: {_first_line(e)}") from e
+            raise StoreError(f"{self.name}: {headline(e)}") from e
         return True
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

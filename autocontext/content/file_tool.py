@@ -10,6 +10,7 @@ from autocontext.content.records import ContentInfo, Page
 from autocontext.content.store import ContentStore, checked_content_store
 from autocontext.flows.threads import in_thread
 from autocontext.formats.openai_parts import function_schema
+from autocontext.stores.checks import whole_or
 
 DEFAULT_LENGTH = 5_000
 MAX_LENGTH = 10_000
@@ -36,13 +37,14 @@ class FileContentTool:
         self._fallback = fallback or {}
 
     def __call__(
-        self, file_name: Any = "", start_char: Any = 0, length: Any = DEFAULT_LENGTH, **_unknown: Any
+        self, /, file_name: Any = "", start_char: Any = 0, length: Any = DEFAULT_LENGTH, **_unknown: Any
     ) -> dict[str, Any]:
         """A dict: file_name, chunk, start_char, end_char, total_length, has_more, and `notice` if it was clamped.
 
         For an unknown name, or one that several files have: error, available_files.
         """
-        name, start, size = str(file_name), _whole(start_char, 0), _whole(length, DEFAULT_LENGTH)
+        name, start = str(file_name), whole_or(0, start_char, -_FARTHEST, _FARTHEST)
+        size = whole_or(DEFAULT_LENGTH, length, -_FARTHEST, _FARTHEST)
         matches = self._store.find(name, namespace=self._namespace) if self._store is not None and name else []
         if len(matches) > 1:
             names = sorted(each.key or each.ref for each in matches)
@@ -50,16 +52,14 @@ class FileContentTool:
         page = self._page(matches[0], start, size) if matches else self._in_state(name, start, size)
         if page is None:
             return {"error": f"File {name!r} not found in the content store.", "available_files": self._available()}
-        requested = _whole(length, DEFAULT_LENGTH)
-        too_long = requested > MAX_LENGTH
-        notices = [page.notice, f"length {requested} is over {MAX_LENGTH}, which was taken" if too_long else ""]
+        notices = [page.notice, f"length {size} is over {MAX_LENGTH}, which was taken" if size > MAX_LENGTH else ""]
         notice = "; ".join(filter(None, notices))
         return {
             "file_name": name, "chunk": page.text, "start_char": page.offset, "end_char": page.end,
             "total_length": page.total, "has_more": page.has_more,
         } | ({"notice": notice} if notice else {})  # fmt: skip
 
-    async def acall(self, **arguments: Any) -> dict[str, Any]:
+    async def acall(self, /, **arguments: Any) -> dict[str, Any]:
         """`__call__` without blocking the event loop."""
         return await in_thread(lambda: self(**arguments))
 
@@ -101,11 +101,3 @@ def get_file_content_tool(
     `fallback` maps file names to texts, for files that the store does not have.
     """
     return FileContentTool(store, namespace=namespace, fallback=fallback)
-
-
-def _whole(value: Any, default: int) -> int:
-    """A model's argument as a whole number; the default if it is none."""
-    try:
-        return max(-_FARTHEST, min(int(value), _FARTHEST))
-    except (TypeError, ValueError, OverflowError):
-        return default

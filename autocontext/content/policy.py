@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from autocontext.errors import ConfigError
+from autocontext.stores.checks import check_whole
 from autocontext.text.rendering import cut
 from autocontext.tokens import get_counter
 
@@ -45,9 +46,8 @@ class PrunePolicy:
     def __post_init__(self) -> None:
         object.__setattr__(self, "exclude_tools", frozenset(self.exclude_tools))
         for field in fields(self):
-            value = getattr(self, field.name)
             if isinstance(field.default, int) and not isinstance(field.default, bool):
-                _check(field.name, value)
+                check_whole(field.name, getattr(self, field.name))
         for name, allowed in (("keep_unit", ("messages", "turns")), ("unit", ("chars", "tokens"))):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name} must be one of {', '.join(allowed)} (got {getattr(self, name)!r})")
@@ -68,8 +68,3 @@ class PrunePolicy:
         while chars and (tokens := self.tokens(text[:chars])) > size:
             chars = min(chars - 1, int(chars * size / tokens))
         return text[: cut(text, chars)] if chars else ""
-
-
-def _check(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ConfigError(f"{name} must be a whole number of at least 0 (got {value!r})")

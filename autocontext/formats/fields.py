@@ -19,20 +19,14 @@ _REPLY_KEYS = "id type model usage stop_reason stop_sequence stop_details contai
 # ----------------------------------------------------------------------------------------- OpenAI chat and compatible
 _PART = "prompt_cache_breakpoint cache_control"
 """`cache_control`: OpenRouter, DashScope, LiteLLM."""
-_CACHED: Any = {"cache_control": dict, "prompt_cache_breakpoint": fields("mode! ttl", mode=str, ttl=str)}
+_CACHED: Any = {"cache_control": dict, "prompt_cache_breakpoint": fields("mode! ttl", each=str)}
 _TEXT = fields(f"type! text! {_PART}", text=str, **_CACHED)
 _URL = fields("url! detail format", url=str, detail=_DETAIL, format=str)
 _CHAT_PARTS: Final = {
     "text": _TEXT,
     "image_url": fields(f"type! image_url! {_PART}", image_url=(_URL, str), **_CACHED),
-    "input_audio": fields(
-        f"type! input_audio! {_PART}", input_audio=fields("data! format!", data=str, format=str), **_CACHED
-    ),
-    "file": fields(
-        f"type! file! {_PART}",
-        file=fields("file_data file_id filename format", file_data=str, file_id=str, filename=str, format=str),
-        **_CACHED,
-    ),
+    "input_audio": fields(f"type! input_audio! {_PART}", input_audio=fields("data! format!", each=str), **_CACHED),
+    "file": fields(f"type! file! {_PART}", file=fields("file_data file_id filename format", each=str), **_CACHED),
     # Of vLLM, DashScope, Mistral and others.
     "video_url": fields(f"type! video_url! {_PART}", video_url=(fields("url! fps", url=str), str), **_CACHED),
     "audio_url": fields(f"type! audio_url! {_PART}", audio_url=(fields("url!", url=str), str), **_CACHED),
@@ -48,9 +42,7 @@ _FUNCTION: Final = fields(f"name! arguments! {_MORE_OF_CALLS}", silent=_SILENT_I
 CALL: Final = Kinds(
     {
         "function": fields(f"id! function! type {_MORE_OF_CALLS}", silent=_SILENT_IN_CALLS, id=str, function=_FUNCTION),
-        "custom": fields(
-            "type! id! custom!", silent=_SILENT_IN_CALLS, id=str, custom=fields("name! input!", name=str, input=str)
-        ),
+        "custom": fields("type! id! custom!", silent=_SILENT_IN_CALLS, id=str, custom=fields("name! input!", each=str)),
     },
     usual="function",
 )
@@ -173,8 +165,8 @@ ITEMS: Final = Kinds(
 _SOURCE: Final = Kinds(
     {
         "url": fields("type! url!", url=str),
-        "base64": fields("type! media_type! data!", media_type=str, data=str),
-        "text": fields("type! media_type! data!", media_type=str, data=str),
+        "base64": fields("type! media_type! data!", each=str),
+        "text": fields("type! media_type! data!", each=str),
         "content": fields("type! content!"),
         "file": fields("type! file_id!", file_id=str),
     }

@@ -46,10 +46,10 @@ class Kinds:
     usual: str = ""
 
 
-def fields(words: str, *, silent: str = "", hint: str = "", **shapes: Any) -> Fields:
-    """Fields by their names, "text! name", those with ! needed; any shape where none is given."""
+def fields(words: str, *, each: Any = ANY, silent: str = "", hint: str = "", **shapes: Any) -> Fields:
+    """Fields by their names, "text! name", those with ! needed; of the shape `each` where none is given."""
     named = {word.rstrip("!"): word.endswith("!") for word in words.split()}
-    shape = {name: shapes.get(name, str if name == "type" else ANY) for name in named}
+    shape = {name: shapes.get(name, str if name == "type" else each) for name in named}
     needed = {name: shape[name] for name, needed in named.items() if needed}
     return Fields(needed, {n: s for n, s in shape.items() if n not in needed}, frozenset(silent.split()), hint)
 

@@ -8,8 +8,8 @@ from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from autocontext.errors import ContextOverflowError
+from autocontext.flows import DoesSteps, Flow, compute, operation, sync_and_async
 from autocontext.flows.logs import logger
-from autocontext.flows.threads import in_thread
 from autocontext.formats.anthropic_messages import sendable_messages
 from autocontext.formats.openai_chat import to_openai as write_chat
 from autocontext.formats.openai_responses import to_responses
@@ -23,7 +23,7 @@ T = TypeVar("T")
 _log = logger("autocontext.messages")  # the name that docs/production.md gives
 
 
-class ProviderMessages(ABC):
+class ProviderMessages(DoesSteps, ABC):
     """Takes dicts in providers' formats, and gives the context in them.
 
     What comes out is what a strict service takes: a call without a result is answered by a line that says so
@@ -98,48 +98,39 @@ class ProviderMessages(ABC):
             )
         return msgs
 
-    def to_openai(self, *, strict: bool = False) -> list[dict[str, Any]]:
+    def _to_openai(self, *, strict: bool = False) -> Flow[list[dict[str, Any]]]:
         """The context as OpenAI chat messages; compresses first, as `get_messages` does.
 
         A context that does not fit its window is given all the same, with a warning; `strict` raises
         ContextOverflowError naming the largest part instead.
         """
-        return self._context("", _chat, strict=strict)
+        return (yield from self._context("", _chat, strict=strict))
 
-    async def ato_openai(self, *, strict: bool = False) -> list[dict[str, Any]]:
-        """`to_openai` without blocking the event loop."""
-        return await self._acontext("", _chat, strict=strict)
+    to_openai, ato_openai = sync_and_async(_to_openai)
 
-    def to_responses(self, *, strict: bool = False) -> list[dict[str, Any]]:
+    def _to_responses(self, *, strict: bool = False) -> Flow[list[dict[str, Any]]]:
         """The context as items of OpenAI's Responses API; compresses first."""
-        return self._context("openai", _items, strict=strict)
+        return (yield from self._context("openai", _items, strict=strict))
 
-    async def ato_responses(self, *, strict: bool = False) -> list[dict[str, Any]]:
-        """`to_responses` without blocking the event loop."""
-        return await self._acontext("openai", _items, strict=strict)
+    to_responses, ato_responses = sync_and_async(_to_responses)
 
-    def to_anthropic(self, *, strict: bool = False) -> list[dict[str, Any]]:
+    def _to_anthropic(self, *, strict: bool = False) -> Flow[list[dict[str, Any]]]:
         """The context as Anthropic messages; compresses first. `adapters.anthropic_messages.request` adds `system`."""
-        return self._context("anthropic", sendable_messages, strict=strict)
+        return (yield from self._context("anthropic", sendable_messages, strict=strict))
 
-    async def ato_anthropic(self, *, strict: bool = False) -> list[dict[str, Any]]:
-        """`to_anthropic` without blocking the event loop."""
-        return await self._acontext("anthropic", sendable_messages, strict=strict)
+    to_anthropic, ato_anthropic = sync_and_async(_to_anthropic)
 
-    def _context(self, provider: str, convert: Callable[[list[Msg]], T], *, strict: bool) -> T:
-        self.make_readable(provider)
-        return self._written(self.get_messages(), convert, strict=strict)
+    def _context(self, provider: str, convert: Callable[[list[Msg]], T], *, strict: bool) -> Flow[T]:
+        yield operation(self.make_readable, self.amake_readable, provider)
+        messages: list[Msg] = yield operation(self.get_messages, self.aget_messages)
 
-    async def _acontext(self, provider: str, convert: Callable[[list[Msg]], T], *, strict: bool) -> T:
-        await self.amake_readable(provider)
-        messages = await self.aget_messages()
-        # In a thread: `as_sent` may wait for another thread's change, and a long context takes time.
-        return await in_thread(lambda: self._written(messages, convert, strict=strict))
+        def written() -> T:
+            if strict and (reason := self.overflow()):
+                raise ContextOverflowError(reason)
+            return convert(self.as_sent(messages))
 
-    def _written(self, messages: list[Msg], convert: Callable[[list[Msg]], T], *, strict: bool) -> T:
-        if strict and (reason := self.overflow()):
-            raise ContextOverflowError(reason)
-        return convert(self.as_sent(messages))
+        # Async in a thread: `as_sent` may wait for another thread's change, and a long context takes time.
+        return (yield from compute(written))
 
     def _with_tool_names(self, msgs: list[Msg]) -> list[Msg]:
         """The messages, with the tool's name in results whose call was added earlier, or stands before them here."""

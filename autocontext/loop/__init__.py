@@ -21,6 +21,7 @@ from autocontext.loop.replies import StreamedReply, at_once, creating, later, me
 from autocontext.loop.tools import Tool, ToolObject, Toolset, with_memory
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, is_final_reply
+from autocontext.stores.checks import check_whole
 from autocontext.tools import INSTRUCTIONS
 
 if TYPE_CHECKING:
@@ -128,8 +129,7 @@ class _Agent:
     ) -> None:  # fmt: skip
         if not isinstance(memory, AutoContextMemory):
             raise ConfigError(f"memory must be an AutoContextMemory (got {short(memory)})")
-        if not isinstance(max_steps, int) or max_steps < 1:
-            raise ConfigError(f"max_steps must be a whole number of requests, 1 or more (got {short(max_steps)})")
+        check_whole("max_steps", max_steps, 1)
         self._create = creating(client, fixed)
         self._memory, self._tools, self._steps = memory, Toolset(with_memory(tools, memory)), max_steps
         self._fixed = {"tools": self._tools.schemas, **fixed}

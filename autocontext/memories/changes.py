@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +17,7 @@ from autocontext.memories.records import (
     checked_user,
     normalised_tags,
 )
-from autocontext.stores.checks import check_id
+from autocontext.stores.checks import check_id, checked_seconds
 from autocontext.stores.database import Work
 
 
@@ -133,16 +132,8 @@ def changed_fields(fields: Mapping[str, Any], now: int) -> dict[str, Any]:
 
 def expiry(ttl: Any, now: int) -> int | None:
     """When a memory with this `ttl` (seconds) expires, None for never. Raises InvalidMemory."""
-    if ttl is None:
-        return None
-    number = isinstance(ttl, int | float) and not isinstance(ttl, bool) and math.isfinite(ttl)
-    if not number or ttl <= 0:
-        raise InvalidMemory(f"ttl must be a number of seconds above 0, or None for no expiry (got {ttl!r})")
-    return now + int(min(round(ttl * 1000), _FOREVER))
-
-
-_FOREVER = 10**15
-"""Milliseconds, about 30,000 years: fits the integers of every database."""
+    seconds = checked_seconds("ttl", ttl, InvalidMemory)
+    return None if seconds is None else now + round(seconds * 1000)
 
 
 def _object(field: str, value: Any) -> dict[str, Any]:

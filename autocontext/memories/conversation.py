@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from autocontext.errors import ConfigError
 from autocontext.messages import Msg, is_note, is_tool_message
+from autocontext.stores.checks import check_whole
 
 INJECTED = "_injected"
 """Metadata key of a message that an injector added to a request; it is not part of the conversation."""
@@ -18,8 +18,7 @@ def extract_conversation_context(msgs: Iterable[Msg | Mapping[str, Any]], max_tu
     Takes Msgs and OpenAI chat dicts. Skips system and tool messages, answers that call tools, compression notes,
     injected messages, and everything that is not text. Raises ConfigError for a `max_turns` below 0.
     """
-    if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 0:
-        raise ConfigError(f"max_turns must be a whole number of at least 0 (got {max_turns!r})")
+    check_whole("max_turns", max_turns)
     texts: list[str] = []
     turns = 0
     for message in reversed(list(msgs)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,6 +19,7 @@ from autocontext.memories.records import (
     recency,
 )
 from autocontext.ranking import RelevanceRanker
+from autocontext.stores.checks import check_whole, is_number
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,9 @@ def make_query(
     """A query from the arguments of a search. Raises InvalidMemory naming a wrong one."""
     if not isinstance(text, str):
         raise InvalidMemory(f"query must be a string (got {text!r})")
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-        raise InvalidMemory(f"limit must be a whole number of at least 0 (got {limit!r})")
+    check_whole("limit", limit, error=InvalidMemory)
     for name, value in (("min_importance", min_importance), ("min_score", min_score)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        if not is_number(value):
             raise InvalidMemory(f"{name} must be a number (got {value!r})")
     if tag_match not in ("any", "all"):
         raise InvalidMemory(f"tag_match must be 'any' or 'all' (got {tag_match!r})")

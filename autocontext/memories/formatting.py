@@ -13,6 +13,7 @@ from autocontext.memories.document import Fact, facts_of, is_guaranteed, section
 from autocontext.memories.relevance import FactIndex, Scale, checked_weights, final_scores, index_for
 from autocontext.memories.reports import InjectionReport
 from autocontext.ranking import RelevanceRanker
+from autocontext.stores.checks import check_whole
 from autocontext.tokens import TokenCounter
 
 BEFORE_RANKING = 15
@@ -44,12 +45,9 @@ class InjectionSettings:
     def __post_init__(self) -> None:
         """Check the numbers."""
         checked_weights(self.similarity_weight, self.confidence_weight)
-        for name, least in (("max_tokens", 1), ("guaranteed_token_budget", 0), ("max_facts", 0)):
-            value = getattr(self, name)
-            if value is None and name == "max_facts":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ConfigError(f"{name} must be a whole number of at least {least} (got {value!r})")
+        check_whole("max_tokens", self.max_tokens, 1)
+        check_whole("guaranteed_token_budget", self.guaranteed_token_budget)
+        check_whole("max_facts", self.max_facts, none="as many as fit")
         if self.similarity_scale not in ("raw", "max"):
             raise ConfigError(f"similarity_scale must be 'raw' or 'max' (got {self.similarity_scale!r})")
 

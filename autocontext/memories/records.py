@@ -14,7 +14,7 @@ from typing import Any
 
 from autocontext.errors import InvalidMemory
 from autocontext.messages import freeze
-from autocontext.stores.checks import check_id
+from autocontext.stores.checks import check_id, is_number
 from autocontext.text.normal_forms import normalized
 
 DAY = 86_400_000
@@ -146,16 +146,14 @@ def checked_content(content: Any) -> str:
 
 def checked_importance(importance: Any) -> int:
     """A whole number from 1 to 10. Raises InvalidMemory."""
-    whole = isinstance(importance, int | float) and not isinstance(importance, bool) and importance == importance // 1
-    if not whole or not 1 <= importance <= 10:
+    if not is_number(importance) or not 1 <= importance <= 10 or importance != importance // 1:
         raise InvalidMemory(f"importance must be a whole number from 1 to 10 (got {importance!r})")
     return int(importance)
 
 
 def checked_confidence(confidence: Any) -> float:
     """A number from 0 to 1. Raises InvalidMemory."""
-    number = isinstance(confidence, int | float) and not isinstance(confidence, bool)
-    if not number or not math.isfinite(confidence) or not 0 <= confidence <= 1:
+    if not is_number(confidence) or not 0 <= confidence <= 1:
         raise InvalidMemory(f"confidence must be a number from 0 to 1 (got {confidence!r})")
     return float(confidence)
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from autocontext.errors import ConfigError
 from autocontext.flows.forking import fork_lock
 from autocontext.ranking import RelevanceRanker, default_ranker
+from autocontext.stores.checks import is_number
 from autocontext.text.words import is_cjk, pairs, words
 
 Scale = Literal["raw", "max"]
@@ -62,10 +63,7 @@ _OF_RANKERS: weakref.WeakKeyDictionary[RelevanceRanker, FactIndex] = weakref.Wea
 def checked_weights(similarity: float, confidence: float) -> tuple[float, float]:
     """Both weights divided by their sum; confidence alone when both are 0. Raises ConfigError naming a wrong one."""
     for name, value in (("similarity_weight", similarity), ("confidence_weight", confidence)):
-        is_valid = (
-            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
-        )
-        if not is_valid:
+        if not is_number(value) or not 0 <= value < math.inf:
             raise ConfigError(f"{name} must be a finite number of at least 0 (got {value!r})")
     largest = max(similarity, confidence)
     if not largest:
@@ -77,9 +75,7 @@ def checked_weights(similarity: float, confidence: float) -> tuple[float, float]
 
 def coerced_confidence(value: Any) -> float:
     """A confidence from a file: numbers are clamped to 0 to 1, everything else is 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0.0
-    return _unit(value)
+    return _unit(value) if is_number(value) else 0.0
 
 
 def final_scores(
@@ -145,4 +141,4 @@ def _word_set(text: str) -> frozenset[str]:
 
 
 def _unit(value: float) -> float:
-    return min(1.0, max(0.0, float(value))) if math.isfinite(value) else 0.0
+    return float(min(1.0, max(0.0, value))) if -math.inf < value < math.inf else 0.0

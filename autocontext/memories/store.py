@@ -21,7 +21,7 @@ from autocontext.memories.large import FEW, LargeIndex
 from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user, stats_of
 from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import RelevanceRanker, default_ranker
-from autocontext.stores.checks import check_id
+from autocontext.stores.checks import check_id, check_whole
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Steps, read, write
 from autocontext.stores.private_files import write_private
@@ -52,8 +52,7 @@ class MemoryStore(DatabasePart):
         ranker: Callable[[], RelevanceRanker] = default_ranker,
         clock: Callable[[], int] = milliseconds,
     ) -> None:
-        if max_memories is not None and (isinstance(max_memories, bool) or max_memories < 1):
-            raise InvalidMemory(f"max_memories must be at least 1 (got {max_memories!r})")
+        check_whole("max_memories", max_memories, 1, InvalidMemory, none="no limit")
         super().__init__(url, SCHEMA)
         self._limits = MemoryLimits(max_memories)
         self._ranker, self._clock = ranker, clock

@@ -32,11 +32,11 @@ class MemoryTool:
     run: Callable[..., str]
     arun: Callable[..., Awaitable[str]]
 
-    def __call__(self, **arguments: Any) -> str:
+    def __call__(self, /, **arguments: Any) -> str:
         """The result for the model; a mistake in the arguments is returned as text, not raised."""
         return flows.run(self._answer(arguments), flows.do)
 
-    async def acall(self, **arguments: Any) -> str:
+    async def acall(self, /, **arguments: Any) -> str:
         """`__call__` for asynchronous agents."""
         return await flows.arun(self._answer(arguments), flows.ado)
 

@@ -17,6 +17,7 @@ from autocontext.memories.document import CATEGORIES, SECTIONS
 from autocontext.memories.records import DAY, Memory, iso
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.messages import Msg, is_final_reply, is_user_turn
+from autocontext.stores.checks import is_number
 
 _FENCE = re.compile(r"```[a-zA-Z]*(.*)```", re.DOTALL)
 _SENTENCE = re.compile(r"(?:[^.!?。！？\n]|[.!?](?!\s|\Z))*(?:[.!?。！？\n]+|\Z)")
@@ -159,9 +160,7 @@ def stale(
 
 def _valid_days(memory: Memory) -> float:
     days = memory.metadata.get("expected_valid_days")
-    if isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < math.inf:
-        return _VALID_DAYS
-    return days
+    return days if is_number(days) and 0 < days < math.inf else _VALID_DAYS
 
 
 def _new_fact(entry: Mapping[str, Any], content: str, confidence: float, source: str, now: int) -> dict[str, Any]:

@@ -5,9 +5,9 @@ Each implementation is imported at the first use of its name, a provider's SDK a
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from autocontext.flows.lazy import imports
 from autocontext.requests import ModelReply, ModelRequest
 
 if TYPE_CHECKING:
@@ -24,12 +24,7 @@ _MODULES = {
     "ExtractiveModel": "extractive",
     "OpenAIChatModel": "openai",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = imports(__name__, _MODULES)
 
 
 @runtime_checkable

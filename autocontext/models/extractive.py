@@ -18,6 +18,7 @@ from autocontext.requests import ModelReply, ModelRequest, Usage
 from autocontext.text.quoting import quoted
 from autocontext.text.rendering import cut, escape_tags, unfence
 from autocontext.tokens import TokenCounter, get_counter
+from autocontext.tokens.request_size import utf8_bytes
 
 _SHARE_WITHOUT_LIMIT = 0.3
 _SHARE_WITH_LIMIT = 0.5
@@ -77,12 +78,12 @@ class ExtractiveModel:
         return await asyncio.to_thread(self.complete, request)
 
     def _size(self, text: str) -> int:
-        return self._counter.count_text(text) if self._counter else (_utf8_bytes(text) + 3) // 4
+        return self._counter.count_text(text) if self._counter else (utf8_bytes(text) + 3) // 4
 
     def _measure(self, limit: int) -> Callable[[str], int]:
         if self._counter:
             return self._counter.count_text
-        return _utf8_bytes if limit <= _SMALL else high_estimate
+        return utf8_bytes if limit <= _SMALL else high_estimate
 
 
 def _note(transcript: str, limit: int, measure: Callable[[str], int]) -> str:
@@ -192,7 +193,7 @@ def _piece_cost(piece: str) -> float:
     if not first.isascii():
         if first <= "\u052f":
             return 0.6 * length
-        return 1.3 * length if length > 1 or "\u3000" <= first <= "\uffef" else float(_utf8_bytes(piece))
+        return 1.3 * length if length > 1 or "\u3000" <= first <= "\uffef" else float(utf8_bytes(piece))
     if length >= 20 and any(c.isdigit() for c in piece):
         cost = 0.9 * length  # keys, hashes: most tokens have one or two characters
     elif first.isalpha():
@@ -204,7 +205,3 @@ def _piece_cost(piece: str) -> float:
     else:
         cost = 1 + max(0, length - 2) * 0.4
     return cost
-
-
-def _utf8_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

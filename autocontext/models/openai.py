@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import SecretStr
-
 from autocontext.errors import ModelError
 from autocontext.models.per_loop import PerLoop
 from autocontext.models.providers import chat_messages, is_retryable, retry_after, scrub, shown_url
@@ -56,15 +54,22 @@ class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
     def _connect(self) -> OpenAI:
         import openai
 
-        return openai.OpenAI(
-            api_key=self._key.get_secret_value(),
-            base_url=self.base_url,
-            timeout=self.timeout,
-            max_retries=self.max_retries,
-        )
+        return openai.OpenAI(api_key=self._key.get_secret_value(), **self._connection())
 
     def _per_loop(self) -> PerLoop[AsyncOpenAI]:
-        return _async_clients(self._key, self.base_url, self.timeout, self.max_retries)
+        # Without `self`, so that the clients hold no reference to the model and are freed with it.
+        key, connection = self._key, self._connection()
+
+        def build() -> AsyncOpenAI:
+            import openai
+
+            return openai.AsyncOpenAI(api_key=key.get_secret_value(), **connection)
+
+        # In a thread: the import takes about a second and a client 0.1 s.
+        return PerLoop(lambda: asyncio.to_thread(build), lambda client: client.close())
+
+    def _connection(self) -> dict[str, Any]:
+        return {"base_url": self.base_url, "timeout": self.timeout, "max_retries": self.max_retries}
 
     def _call(self, client: OpenAI, request: ModelRequest) -> Any:
         return client.chat.completions.create(**self._arguments(request, str(client.base_url)))
@@ -110,19 +115,3 @@ class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
             wait = retry_after(e.response.headers)
             return self._problem(f"HTTP {e.status_code}: {reason}", retryable=retryable, retry_after=wait)
         return None
-
-
-def _async_clients(key: SecretStr, base_url: str | None, timeout: float, max_retries: int) -> PerLoop[AsyncOpenAI]:
-    # A function, so that the clients hold no reference to the model and are freed with it.
-    def build() -> AsyncOpenAI:
-        import openai
-
-        return openai.AsyncOpenAI(
-            api_key=key.get_secret_value(), base_url=base_url, timeout=timeout, max_retries=max_retries
-        )
-
-    async def make() -> AsyncOpenAI:
-        # The import takes about a second and a client 0.1 s, so they run in a thread.
-        return await asyncio.to_thread(build)
-
-    return PerLoop(make, lambda client: client.close())

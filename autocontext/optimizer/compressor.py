@@ -28,6 +28,7 @@ from autocontext.optimizer.replacements import (
 )
 from autocontext.optimizer.state import StateConfig, as_state_config
 from autocontext.text.failures import FailureKind, IsFailure, failure_kind, first_line, is_failure
+from autocontext.tokens.request_size import utf8_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class ConversationCompressor:
     def get_compression_stats(self, original: Sequence[Msg], compressed: Sequence[Msg]) -> dict[str, Any]:
         """Messages and bytes before and after; `compression_ratio` compares bytes."""
         original, compressed = as_messages(original), as_messages(compressed)
-        before, after = len(dump_messages(original).encode()), len(dump_messages(compressed).encode())
+        before, after = utf8_bytes(dump_messages(original)), utf8_bytes(dump_messages(compressed))
         return {
             "original_length": len(original),
             "compressed_length": len(compressed),
@@ -103,9 +104,18 @@ class ConversationCompressor:
         """Run all three steps; nothing is stored yet."""
         if len(replacements) <= self.config.min_history_length:
             return replacements
-        for step in (self.replace_superseded, self.replace_retried_failures, merge_repeated_answers):
+        for step in self.steps.values():
             replacements = step(replacements)
         return replacements
+
+    @property
+    def steps(self) -> dict[str, Callable[[list[Replacement]], list[Replacement]]]:
+        """The steps in their order, by what each removes."""
+        return {
+            "superseded results": self.replace_superseded,
+            "failed attempts": self.replace_retried_failures,
+            "repeated answers": merge_repeated_answers,
+        }
 
     def replace_superseded(self, replacements: list[Replacement]) -> list[Replacement]:
         """Replace successes that a later success of the same call supersedes, and failures that occurred again."""

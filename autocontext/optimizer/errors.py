@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from autocontext.errors import ConfigError, short
 from autocontext.messages import Msg, ToolResultBlock, as_messages
+from autocontext.stores.checks import check_whole
 from autocontext.text.failures import IsFailure, failure_kind, first_line, is_failure
 
 Severity = Literal["critical", "high", "medium", "low"]
@@ -42,11 +42,7 @@ class ErrorPatternAnalyzer:
     """Finds patterns in the failures of tools. `detector` decides what a failure is."""
 
     def __init__(self, max_retry_attempts: int = 3, *, detector: IsFailure = is_failure) -> None:
-        if isinstance(max_retry_attempts, bool) or not isinstance(max_retry_attempts, int) or max_retry_attempts < 0:
-            raise ConfigError(
-                f"{type(self).__name__}.max_retry_attempts must be a whole number of at least 0 "
-                f"(got {short(max_retry_attempts)})"
-            )
+        check_whole(f"{type(self).__name__}.max_retry_attempts", max_retry_attempts)
         self.max_retry_attempts = max_retry_attempts
         self._is_failure = detector
 

@@ -22,7 +22,7 @@ from autocontext.history.redacting import Redaction
 from autocontext.history.view import View, open_pairs
 from autocontext.messages import Msg, ToolResultBlock, as_messages, is_pinned
 from autocontext.models.opening import checked_model
-from autocontext.optimizer.compressor import ConversationCompressor, merge_repeated_answers
+from autocontext.optimizer.compressor import ConversationCompressor
 from autocontext.optimizer.errors import ErrorPatternAnalyzer
 from autocontext.optimizer.replacements import (
     CONTENT_REF,
@@ -38,8 +38,7 @@ from autocontext.optimizer.replacements import (
 from autocontext.optimizer.report import Dropped, OptimizationReport, Step
 from autocontext.optimizer.selector import ContextSelector, add_content_refs, selection_key
 from autocontext.optimizer.state import SessionState, StateConfig, as_state_config, checked_state
-from autocontext.optimizer.summary import summary
-from autocontext.optimizer.window import messages_to_summarize
+from autocontext.optimizer.summary import messages_to_summarize, summary
 from autocontext.prompts import PromptConfig
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.requests import ModelReply, ModelRequest, text_of
@@ -47,6 +46,7 @@ from autocontext.text.failures import IsFailure, is_failure
 from autocontext.text.quoting import quoted
 from autocontext.text.rendering import conversation_language, request, section
 from autocontext.tokens import TokenCounter, get_counter
+from autocontext.tokens.request_size import utf8_bytes
 
 _SUMMARY_TOKENS = 500
 
@@ -66,7 +66,7 @@ class _RunRecord:
     def size(self, msg: Msg) -> int:
         """Bytes of a message as JSON."""
         if id(msg) not in self.sizes:
-            self.sizes[id(msg)] = len(dump_messages([msg]).encode("utf-8", "surrogatepass"))
+            self.sizes[id(msg)] = utf8_bytes(dump_messages([msg]))
         return self.sizes[id(msg)]
 
     def count(self, counter: TokenCounter, msg: Msg) -> int:
@@ -78,7 +78,7 @@ class _RunRecord:
     def state_size(self, state: SessionState) -> int:
         """Bytes of a state as JSON."""
         rest = json.dumps(state.changed(messages=[]).to_dict(), ensure_ascii=False)
-        return len(rest.encode("utf-8", "surrogatepass")) + sum(map(self.size, state.messages)) + len(state.messages)
+        return utf8_bytes(rest) + sum(map(self.size, state.messages)) + len(state.messages)
 
 
 class StateOptimizer(DoesSteps):
@@ -116,11 +116,7 @@ class StateOptimizer(DoesSteps):
         record = _RunRecord()
         replacements = as_replacements(state.messages)
         if len(replacements) > self.config.min_history_length:
-            for name, step in (
-                ("superseded results", self._compressor.replace_superseded),
-                ("failed attempts", self._compressor.replace_retried_failures),
-                ("repeated answers", merge_repeated_answers),
-            ):
+            for name, step in self._compressor.steps.items():
                 replacements = _apply_step(record, name, replacements, step)
         context = self._memory_context(state, [r.msg for r in replacements])
         errors = self._analyzer.analyze_error_patterns(self._readable(state.messages))

@@ -13,6 +13,7 @@ from autocontext.optimizer.errors import results_with_tools
 from autocontext.optimizer.state import SessionState, StateConfig, as_state_config, checked_state
 from autocontext.optimizer.summary import is_summary
 from autocontext.ranking import RelevanceRanker, default_ranker
+from autocontext.stores.checks import is_number
 from autocontext.text.failures import IsFailure, is_failure
 
 FOCUS, TOOLS, PREFERENCES, HISTORY = "focus", "tool_results", "user_preferences", "conversation_history"
@@ -130,8 +131,8 @@ def _score(item: Any, position: int, query: str) -> float:
     """An entry's own relevance, or else 0.7 for recency and 0.3 for its kind."""
     if isinstance(item, dict):
         score = item.get("relevance_score")
-        if isinstance(score, int | float) and not isinstance(score, bool):
-            return float(score)
+        if is_number(score):
+            return score
     kind = str(item.get("role", item.get("type", ""))) if isinstance(item, dict) else ""
     type_score = _TYPE_SCORES.get(kind, 0.5)
     if query.strip() and query.strip().lower() in _text(item).lower():

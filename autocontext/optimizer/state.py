@@ -8,6 +8,7 @@ from typing import Any
 
 from autocontext.errors import ConfigError, InvalidMessage, StateError, short
 from autocontext.messages import Msg, as_messages, freeze, thaw
+from autocontext.stores.checks import check_whole
 
 VERSION = 1
 _KINDS = {
@@ -108,8 +109,8 @@ class StateConfig:
             if f.name == "relevance_threshold":
                 if not isinstance(value, int | float) or not 0 <= value <= 1:
                     raise ConfigError(f"relevance_threshold must be between 0 and 1 (got {value!r})")
-            elif isinstance(f.default, int) and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-                raise ConfigError(f"{f.name} must be a whole number of at least 0 (got {value!r})")
+            elif isinstance(f.default, int):
+                check_whole(f.name, value)
         if self.context_window_size > self.max_conversation_history_size:
             raise ConfigError(
                 f"context_window_size ({self.context_window_size}) must not be more than "

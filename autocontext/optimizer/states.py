@@ -42,8 +42,6 @@ class SavedState(NamedTuple):
 
     revision: int
     """1 for the first save, then one more for each."""
-    saved_at: int
-    """Milliseconds since 1970 (UTC)."""
     metadata: dict[str, Any]
     """type, last_updated, optimization_applied, compression_ratio, original_length, optimized_length, originals (how
     many messages the session's log had), last (the id of the newest), bytes_before and bytes_after."""
@@ -164,11 +162,11 @@ def _loaded(session: SessionKey, row: Row | None) -> SavedState | None:
     if row is None:
         return None
     *values, checksum = row
-    revision, created_at, metadata, body = values
+    revision, _, metadata, body = values
     try:
         check_row("saved state", checksum, *session, *values)
         state = SessionState.from_json(zlib.decompress(body).decode())
-        return SavedState(revision, created_at, json.loads(metadata), state)
+        return SavedState(revision, json.loads(metadata), state)
     except (zlib.error, TypeError, ValueError, StateError, StoreCorruptError) as e:
         raise StoreCorruptError(
             f"the saved state of user {session[0]!r}, session {session[1]!r}, revision {revision} is damaged ({e}); "

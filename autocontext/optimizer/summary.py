@@ -1,5 +1,7 @@
 """The summary that replaces the oldest messages: requests, answers, tool calls and errors, written without a model.
 
+Whole rounds go into it if they fit, never part of an exchange.
+
 Its facts are also values in the message's metadata, so a later summary adds to them and does not count this one as a
 message. Lists are bounded; entries beyond the bound are counted, and the originals hold them.
 """
@@ -11,8 +13,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from autocontext.messages import Msg, TextBlock, ToolUseBlock, freeze, is_final_reply, is_user_turn, thaw
+from autocontext.history.view import View
+from autocontext.messages import Msg, TextBlock, ToolUseBlock, freeze, is_final_reply, is_pinned, is_user_turn, thaw
 from autocontext.optimizer.replacements import BETWEEN, with_content_ref
+from autocontext.optimizer.state import StateConfig
 from autocontext.text.failures import IsFailure, first_line
 
 FACTS = "summary_metadata"
@@ -30,6 +34,43 @@ _LONGEST_PATH = 200
 def is_summary(msg: Msg) -> bool:
     """Whether this message is a summary by the optimiser."""
     return msg.role == "system" and msg.metadata.get("type") == KIND
+
+
+def messages_to_summarize(messages: Sequence[Msg], config: StateConfig) -> list[int]:
+    """Indices of the messages to put into one summary; [] when there is nothing new to summarise.
+
+    The boundary is the start of a round, with at least `context_window_size` messages after it. If more than
+    `max_conversation_history_size` would stay, it moves into that round, between two exchanges. The user's latest
+    message and results that the model has not read always stay.
+    """
+    if len(messages) <= config.summary_from:
+        return []
+    view = View(map(str, range(len(messages))), messages)
+    best: list[int] = []
+    starts = [i for i, m in enumerate(messages) if is_user_turn(m) and i <= len(messages) - config.context_window_size]
+    if starts:
+        best = _indices_before(view, starts[-1])
+    if len(messages) - len(best) + 1 > config.max_conversation_history_size:
+        for boundary in range(starts[-1] + 1 if starts else 1, view.unread + 1):
+            if boundary < len(messages) and messages[boundary].tool_results:
+                continue  # never inside an exchange
+            indices = _indices_before(view, boundary)
+            if len(indices) > len(best):
+                best = indices
+            if len(messages) - len(best) + 1 <= config.max_conversation_history_size:
+                break
+    return best if sum(not is_summary(messages[i]) for i in best) > 1 else []
+
+
+def _indices_before(view: View, boundary: int) -> list[int]:
+    """Messages before a boundary that can go: complete exchanges between the messages that stay."""
+    latest = view.messages[view.latest_user] if view.latest_user >= 0 else None
+
+    def stays(msg: Msg) -> bool:
+        # The caller's system messages, pinned ones and what the user said last are never summarised.
+        return is_pinned(msg) or msg is latest or (msg.role == "system" and not is_summary(msg))
+
+    return [i for start, stop in view.closed_spans(0, boundary, stays) for i in range(start, stop)]
 
 
 def facts_of(messages: Sequence[Msg], failed: IsFailure) -> dict[str, Any]:

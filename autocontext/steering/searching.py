@@ -10,6 +10,7 @@ from autocontext.history.runs import Runs
 from autocontext.messages import Msg
 from autocontext.notes.notes import LOOKING
 from autocontext.steering.parts import MemoryParts, Refusal, as_text, counted
+from autocontext.stores.checks import whole_or
 from autocontext.stores.protocol import SessionKey
 from autocontext.text.rendering import one_line
 
@@ -35,7 +36,7 @@ def search(
     all_sessions: Any = False,
 ) -> str:
     """The messages that fit some words best, and are of these numbers, this tool, and this time."""
-    words, most = as_text(query), _limit(limit)
+    words, most = as_text(query), whole_or(_DEFAULT, limit or _DEFAULT, 1, _MOST)
     with memory.lock:
         numbers = memory.numbers(messages) if as_text(messages) else None
     filters: Filters = {
@@ -117,10 +118,3 @@ def _said(log: Log) -> dict[int, _Said]:
             tools.append(use.name)
         said[number] = _Said(msg, tuple(dict.fromkeys(filter(None, tools))))
     return said
-
-
-def _limit(value: Any) -> int:
-    try:
-        return max(1, min(_MOST, int(value or _DEFAULT)))
-    except (TypeError, ValueError, OverflowError):
-        return _DEFAULT

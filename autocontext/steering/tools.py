@@ -6,14 +6,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from autocontext import flows
+from autocontext.compression.receipt import told
 from autocontext.errors import AutoContextError
+from autocontext.events import CompressionReport
 from autocontext.formats.openai_parts import function_schema
 from autocontext.notes.notes import LONGEST_NOTE
 from autocontext.steering import archiving, marking, searching
-from autocontext.steering.condensing import condense
-from autocontext.steering.parts import MemoryParts, Refusal
+from autocontext.steering.parts import BUSY, MemoryParts, Refusal, as_text
 from autocontext.steering.status import ContextStatus
 
+_CONDENSES_TO = 0.5
+"""`target_ratio` of a pass that the agent asks for: about what notes and the newest messages take. The
+configured one is larger, so that a pass before one is due would change nothing."""
+_LONGEST_FOCUS = 500
+"""Characters of what its notes should keep first."""
 _MESSAGES = {"type": "string", "description": 'Numbers of messages: "m12", a range "m12-m40", a list "m1,m7".'}
 _TEXT = {"type": "string"}
 _DESCRIPTIONS: Mapping[str, str] = {
@@ -85,11 +91,11 @@ class ContextTool:
         properties = {key: value for key, value in properties.items() if key != hidden}
         return function_schema(self.name, self.description, properties, required)
 
-    def __call__(self, **arguments: Any) -> str:
+    def __call__(self, /, **arguments: Any) -> str:
         """The answer of a call."""
         return flows.run(self._answer(arguments), flows.do)
 
-    async def acall(self, **arguments: Any) -> str:
+    async def acall(self, /, **arguments: Any) -> str:
         """`__call__` for asynchronous agents: what has to read and to store does so in a thread."""
         return await flows.arun(self._answer(arguments), flows.ado)
 
@@ -97,7 +103,7 @@ class ContextTool:
         try:
             known = self._known(arguments)
             if self.name == "context_condense":
-                return (yield from condense(self._memory, **known))
+                return (yield from _condense(self._memory, **known))
             return (yield from flows.compute(lambda: _ANSWERS[self.name](self._memory, **known)))
         except (Refusal, AutoContextError) as e:
             return f"Error: {e}"
@@ -114,6 +120,25 @@ class ContextTool:
 def context_tools(memory: MemoryParts) -> list[ContextTool]:
     """All tools of a memory."""
     return [ContextTool(name, memory) for name in NAMES]
+
+
+def _condense(memory: MemoryParts, focus: Any = "") -> flows.Flow[str]:
+    """Run a pass now, unless it would gain little: a model may ask again and again. Raises Refusal."""
+    ratio = min(_CONDENSES_TO, memory.config.target_ratio)
+
+    def why_not() -> str:
+        with memory.lock:
+            return memory.runner.gains_little(ratio)
+
+    if reason := (yield from flows.compute(why_not)):
+        return f"Nothing was condensed: {reason}."
+    # A model may be asked: asynchronous agents await that in their own event loop.
+    report: CompressionReport = yield flows.operation(
+        memory.runner.run, memory.runner.arun, force=True, target_ratio=ratio, focus=as_text(focus)[:_LONGEST_FOCUS]
+    )
+    if report.outcome == "busy":
+        raise Refusal(BUSY)
+    return told(report)
 
 
 _ANSWERS: Mapping[str, Callable[..., str]] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from autocontext.flows.lazy import imports
 from autocontext.history.entries import Entry, dump_entry, load_entry
 from autocontext.stores.protocol import (
     Entries,
@@ -18,10 +19,14 @@ from autocontext.stores.protocol import (
 if TYPE_CHECKING:
     from autocontext.stores.agentscope_java import import_agentscope_java
     from autocontext.stores.copying import Progress, copy_sessions
-    from autocontext.stores.database_sessions import DatabaseSessionStore, SqliteSessionStore, SqlSessionStore
+    from autocontext.stores.database_sessions import (
+        DatabaseSessionStore,
+        InMemorySessionStore,
+        SqliteSessionStore,
+        SqlSessionStore,
+    )
     from autocontext.stores.encrypted import EncryptedSessionStore
     from autocontext.stores.encrypted_database import EncryptedDatabase
-    from autocontext.stores.in_memory import InMemorySessionStore
     from autocontext.stores.search import Found
     from autocontext.stores.sql_database import SqlDatabase
     from autocontext.stores.sqlite_database import SqliteDatabase
@@ -56,7 +61,7 @@ _LAZY = {
     "EncryptedDatabase": "encrypted_database",
     "EncryptedSessionStore": "encrypted",
     "Found": "search",
-    "InMemorySessionStore": "in_memory",
+    "InMemorySessionStore": "database_sessions",
     "Progress": "copying",
     "SqlDatabase": "sql_database",
     "SqlSessionStore": "database_sessions",
@@ -65,15 +70,7 @@ _LAZY = {
     "copy_sessions": "copying",
     "import_agentscope_java": "agentscope_java",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name at its first use: a memory without a store needs none of them."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415
-
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+__getattr__ = imports(__name__, _LAZY)  # a memory without a store needs none of them
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Checks of arguments: ids that every database can store, texts, lengths of time."""
+"""Checks of arguments: ids that every database can store, texts, numbers, lengths of time."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
 
 from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, StoreError, short
 from autocontext.messages import freeze
+
+T = TypeVar("T")
 
 LONGEST = 1e12
 """Seconds, about 30,000 years: fits the integers of every database in milliseconds."""
@@ -55,17 +57,36 @@ def checked_place(url: Any) -> str:
 
 def checked_patience(patience: Any) -> float:
     """Seconds that a database waits. Raises ConfigError unless it is a number of at least 0."""
-    number = isinstance(patience, int | float) and not isinstance(patience, bool)
-    if not number or not patience >= 0:
+    if not is_number(patience) or patience < 0:
         raise ConfigError(f"patience must be a number of seconds, 0 or more (got {short(patience)})")
     return float(min(patience, 1e6))  # twelve days: SQLite counts milliseconds in 32 bits
 
 
-def checked_limit(limit: Any) -> int | None:
-    """How many to list; None stays None. Raises ConfigError unless it is a whole number above 0."""
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ConfigError(f"limit must be a whole number above 0, or None for all (got {short(limit)})")
-    return limit
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a value is a number: neither a bool nor NaN. It may be a whole one that is larger than any float."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf <= value <= math.inf
+
+
+def check_whole(
+    field: str, value: Any, least: int = 0, error: type[AutoContextError] = ConfigError, *, none: str = ""
+) -> None:
+    """Raise `error` naming the field unless the value is a whole number of at least `least`.
+
+    None is allowed where `none` says what it stands for.
+    """
+    if value is None and none:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        way_out = f", or None for {none}" if none else ""
+        raise error(f"{field} must be a whole number of at least {least}{way_out} (got {short(value)})")
+
+
+def whole_or(otherwise: T, value: Any, least: int, most: int) -> int | T:
+    """What a model passed as a whole number within limits; `otherwise` if it is no number."""
+    try:
+        return max(least, min(int(value), most))
+    except (TypeError, ValueError, OverflowError):
+        return otherwise
 
 
 def checked_ids(ids: Any) -> frozenset[str]:
@@ -76,17 +97,18 @@ def checked_ids(ids: Any) -> frozenset[str]:
     return frozenset(listed)
 
 
-def checked_seconds(field: str, seconds: Any, *, past: bool = False) -> float | None:
-    """A length of time, `LONGEST` at most; None stays None. Raises ConfigError unless it is a number above 0.
+def checked_seconds(
+    field: str, seconds: Any, error: type[AutoContextError] = ConfigError, *, past: bool = False
+) -> float | None:
+    """A length of time, `LONGEST` at most; None stays None. Raises `error` unless it is a number above 0.
 
     With `past`, 0 and negative numbers are allowed as well.
     """
     if seconds is None:
         return None
-    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not number or math.isnan(seconds) or math.isinf(seconds) or (seconds <= 0 and not past):
+    if not is_number(seconds) or abs(seconds) == math.inf or (seconds <= 0 and not past):
         least = "a number of seconds" if past else "more than 0 seconds"
-        raise ConfigError(f"{field} must be {least}, or None for ever (got {short(seconds)})")
+        raise error(f"{field} must be {least}, or None for ever (got {short(seconds)})")
     return float(max(-LONGEST, min(seconds, LONGEST)))
 
 

@@ -14,7 +14,7 @@ from autocontext.flows import compute, sync_and_async
 from autocontext.history.entries import Entry
 from autocontext.history.stored import Stored
 from autocontext.messages import Msg
-from autocontext.stores import postgres_sessions, sqlite_sessions
+from autocontext.stores import postgres_sessions
 from autocontext.stores import session_statements as statements
 from autocontext.stores.chain import follow
 from autocontext.stores.checks import checked_seconds
@@ -54,7 +54,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def __init__(self, url: Database | str | Path, *, ttl: float | None = None) -> None:
         self._ttl = checked_seconds("ttl", ttl)
         super().__init__(url, statements.SCHEMA)
-        self._append = (postgres_sessions if self.database.dialect == "postgresql" else sqlite_sessions).append
+        self._append = (postgres_sessions if self.database.dialect == "postgresql" else statements).append
         self._index = SearchIndex(self.database, self._read_spans)
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
@@ -286,3 +286,10 @@ class SqliteSessionStore(DatabaseSessionStore):
 
 class SqlSessionStore(DatabaseSessionStore):
     """Sessions in PostgreSQL by its URL, for agents on several machines; needs the extra `sql`."""
+
+
+class InMemorySessionStore(DatabaseSessionStore):
+    """Sessions for as long as this object lives, in a `:memory:` database of SQLite. `ttl` as in the other stores."""
+
+    def __init__(self, *, ttl: float | None = None) -> None:
+        super().__init__(":memory:", ttl=ttl)

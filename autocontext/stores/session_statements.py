@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
-from autocontext.stores.checks import check_id, checked_limit
-from autocontext.stores.database import OnSqlite, Row, Schema, Statement, Work
+from autocontext.stores.checks import check_id, check_whole
+from autocontext.stores.database import Alone, OnSqlite, Row, Schema, Statement, Work
 from autocontext.stores.places import forget
 from autocontext.stores.protocol import SessionInfo, SessionKey, Version, check_version, new_version, storable
 from autocontext.stores.records import NEVER, now
@@ -77,10 +77,15 @@ class Rows(NamedTuple):
 
 
 def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int | None) -> Work[None]:
-    """Advance the session's counter if it is exactly where the rows begin, then insert them.
+    """Advance the session's counter if it is exactly where the rows begin, then insert them; for SQLite.
 
     `version` is the session's (None: any), or that of the new session.
     """
+    if len(rows) == 1 and rows[0]["sequence"] and expires_at is None:
+        # The usual case, in one statement, which is the transaction, too. What it does not insert goes on below.
+        identity, edition = version or ANY
+        if (yield Alone(_ADD_ONE, {**rows[0], "identity": identity, "edition": edition})):
+            return
     before = yield Statement(*moving(rows, version, expires_at))
     if not before:
         yield from refused(rows[0], version)
@@ -164,7 +169,8 @@ def sessions(
             "(updated_at < :at OR (updated_at = :at AND (user_id > :owner OR (user_id = :owner AND session_id > :id))))"
         )
         params |= {"at": after.updated_at, "owner": after.user_id, "id": after.session_id}
-    if checked_limit(limit) is not None:
+    check_whole("limit", limit, 1, none="all")
+    if limit is not None:
         params["limit"] = limit
     rows = yield Statement(
         "SELECT user_id, session_id, entries, created_at, updated_at, expires_at FROM autocontext_sessions "
@@ -304,4 +310,9 @@ _GO_ON_EXPIRING = (
 _ADD = (
     "INSERT INTO autocontext_entries (user_id, session_id, sequence, batch, checksum, previous, body) "
     "VALUES (:user_id, :session_id, :sequence, :batch, :checksum, :previous, :body)"
+)
+_ADD_ONE = (  # the table's trigger advances the counter
+    "INSERT INTO autocontext_entries (user_id, session_id, sequence, batch, checksum, previous, body) "
+    "SELECT user_id, session_id, entries, :batch, :checksum, head, :body FROM autocontext_sessions "
+    f"WHERE {_SESSION} AND entries = :sequence AND {OF_VERSION}"
 )

@@ -11,7 +11,7 @@ import time
 
 import psycopg
 
-from autocontext.errors import StoreCorruptError, StoreError
+from autocontext.errors import StoreCorruptError, StoreError, headline
 
 _FIRST_PAUSE, _SHORT_PAUSE, _LAST_PAUSE = 0.005, 0.02, 0.5
 _RETRYABLE = {
@@ -71,7 +71,7 @@ class Attempts:
         raise self._told(failure, state, lost=lost) from failure
 
     def _told(self, error: Exception, state: str, *, lost: bool) -> StoreError | StoreCorruptError:
-        reason = _first_line(error)
+        reason = headline(error)
         if state in _RETRYABLE:
             return StoreError(f"{self._name}: transactions kept colliding ({_RETRYABLE[state]}: {reason}): try again")
         if state in _CORRUPT:
@@ -85,8 +85,3 @@ class Attempts:
             return StoreError(f"{self._name}: all its connections are in use; allow more: SqlDatabase(url, pool_size=)")
         code = f", SQLSTATE {state}" if state else ""
         return StoreError(f"{self._name}: a statement failed, nothing was changed ({reason}{code})")
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

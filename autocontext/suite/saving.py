@@ -84,7 +84,7 @@ class Saving:
             # The log has everything: the damaged revision stays, and this save rebuilds the state.
             _log.exception("a saved state is damaged; rebuilding it from the log")
             newest = self._states.revisions(session)[-1]
-            return SavedState(newest, 0, {}, SessionState(session.session_id, session.user_id))
+            return SavedState(newest, {}, SessionState(session.session_id, session.user_id))
         return saved
 
     def _merge(self, before: SavedState | None) -> tuple[SessionState, list[Msg]]:

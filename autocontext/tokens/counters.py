@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from autocontext.messages import ContentBlock, Msg, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.text.normal_forms import normalized
 from autocontext.tokens.chunks import CHUNK_CHARS, chunks, lines
+from autocontext.tokens.request_size import utf8_bytes
 from autocontext.tokens.vocabularies import VOCABULARIES, encoding
 from autocontext.tokens.wire import wire_texts
 
@@ -104,10 +105,10 @@ class VocabularyCounter:
 
     def _bytes(self, text: str) -> int:
         if not VOCABULARIES[self.name].normalize:
-            return _utf8_bytes(text)
+            return utf8_bytes(text)
         # NFC can add bytes (U+0958: from 3 to 6), and at a cut the accents behind it may change the letter before it.
         slices = (text[at : at + _SLICE] for at in range(0, len(text), _SLICE))
-        sizes = [_utf8_bytes(unicodedata.normalize("NFC", part)) for part in slices]
+        sizes = [utf8_bytes(unicodedata.normalize("NFC", part)) for part in slices]
         return sum(sizes) + _AT_CUT * (len(sizes) - 1)
 
     def _parts(self, text: str) -> Iterable[str]:
@@ -166,7 +167,7 @@ class EstimatingCounter:
     def count_text(self, text: str) -> int:
         """Estimated tokens of a text."""
         blob = sum(len(run) for run in _BASE64.findall(text)) if len(text) >= _LEAST_BLOB else 0
-        size = (_utf8_bytes(text) if self.name == "bytes4" else len(text)) - blob
+        size = (utf8_bytes(text) if self.name == "bytes4" else len(text)) - blob
         return (size + 3) // 4 + math.ceil(blob / _BASE64_PER_TOKEN)
 
     def count(self, msg: Msg) -> int:
@@ -231,7 +232,3 @@ def _java_map(value: Any) -> str:
     return (
         {True: "true", False: "false", None: "null"}[value] if value is None or isinstance(value, bool) else str(value)
     )
-
-
-def _utf8_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -82,5 +82,9 @@ def _bytes(value: object) -> int:
         raw = value.encode("utf-8", "surrogatepass")
         short, long = (len(raw) - len(raw.translate(None, escaped)) for escaped in _ESCAPED)
         return 2 + len(raw) + short + 5 * long
-    text = _json(value)
+    return utf8_bytes(_json(value))
+
+
+def utf8_bytes(text: str) -> int:
+    """How many bytes a text takes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext.cache import MISS, ResultCache, UncacheableError, canonical_key
+from autocontext.cache.stats import FIGURES
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.stores.database import Statement
 from tests.cache.conftest import Clock, Counted
@@ -86,8 +87,12 @@ def test_002_6_the_switch(make_cache: Make) -> None:
     assert [cache.get_or_compute("t", {"x": 1}, fn) for _ in range(2)] == [1, 2]
     assert cache.set("k", 1) is False
     assert cache.get("k") is MISS
+    assert cache.get("k", 2) == 2
     assert cache.invalidate(task="t") == cache.purge_expired() == 0
-    assert cache.stats().entries == 0
+    stats = cache.stats()
+    assert not any(stats[name] for name in FIGURES)  # what is off looks for nothing, so it misses nothing
+    with pytest.raises(ConfigError, match="key"):
+        cache.get("")
     assert not cache.enabled
     on = make_cache()
     assert on.get(canonical_key("t", {"x": 1})) is MISS
@@ -220,6 +225,13 @@ def test_default_ttl_and_its_exceptions(make_cache: Make, clock: Clock) -> None:
     assert cache.purge_expired() == 1
     assert cache.get("for ever") == 1
     assert cache.stats().entries == 1
+
+
+def test_a_ttl_beyond_any_float_is_for_ever(make_cache: Make, clock: Clock) -> None:
+    cache = make_cache()
+    cache.set("k", 1, ttl=10**400)
+    clock.now += 1e9
+    assert cache.get("k") == 1
 
 
 def test_defect_no_version(cache: ResultCache) -> None:
@@ -621,6 +633,7 @@ def test_an_asynchronous_function_is_told(cache: ResultCache) -> None:
     [
         {"ttl": 0}, {"ttl": -1}, {"ttl": math.nan}, {"ttl": "5"}, {"ttl": True}, {"tags": [""]}, {"tags": [5]},
         {"early_beta": 0}, {"early_beta": "x"}, {"stale_while_revalidate": 0}, {"float_digits": 0},
+        {"float_digits": True},
         {"cache_exceptions": (5,)}, {"cache_exceptions": LookupError}, {"cache_exceptions": (KeyboardInterrupt,)},
         {"cache_exceptions": (LookupError,), "exception_ttl": 0},
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory
-from autocontext.cli.models import open_model
+from autocontext.cli.replay import open_model
 from autocontext.errors import ConfigError
 from tests.cli.terminal import Done, chat, run, write
 from tests.extras import need

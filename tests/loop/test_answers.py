@@ -198,6 +198,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "a wrong schema": ({"tools": [NoSchema()]}, r"tools\[0\]: .*schema\(\) must return"),
     "no steps": ({"max_steps": 0}, "max_steps must be a whole number"),
     "no number": ({"max_steps": "3"}, "max_steps must be a whole number"),
+    "a truth": ({"max_steps": True}, "max_steps must be a whole number"),
     "messages": ({"messages": []}, "options: the loop sets messages itself"),
     "stream": ({"stream": True}, "options: the loop sets stream itself"),
 }

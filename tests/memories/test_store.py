@@ -195,8 +195,9 @@ def test_too_many_memories_archive_the_least_worth_keeping(db, clock) -> None:
     assert {m.archived for m in gone} == {"over max_memories"}
     assert "fact 5" in {m.content for m in gone}
     assert store.update(gone[0].id, user_id="ann", archived=None).archived is None
-    with pytest.raises(InvalidMemory, match="max_memories"):
-        MemoryStore(db, max_memories=0)
+    for wrong in (0, 2.5, "5", True):
+        with pytest.raises(InvalidMemory, match="max_memories must be a whole number of at least 1, or None"):
+            MemoryStore(db, max_memories=wrong)
 
 
 def test_the_async_twins_do_the_same(store) -> None:
@@ -339,11 +340,13 @@ def test_entries_that_are_no_facts_are_named_and_the_rest_comes_in(store) -> Non
         ("importance", True),
         ("confidence", 1.1),
         ("confidence", float("nan")),
+        ("confidence", 10**400),
         ("confidence", "1"),
         ("tags", "one"),
         ("tags", [3]),
         ("ttl", 0),
         ("ttl", float("inf")),
+        ("ttl", "60"),
         ("context", {1, 2}),
         ("context", float("nan")),
         ("category", None),
@@ -356,6 +359,10 @@ def test_bad_fields_are_named_and_nothing_is_stored(store, field, value) -> None
     with pytest.raises(InvalidMemory, match="list of strings" if field == "tags" and value == "one" else field):
         store.add(fields.pop("content"), user_id="ann", **fields)
     assert store.all(user_id="ann") == []
+
+
+def test_a_time_beyond_any_float_is_the_longest(store) -> None:
+    assert store.add("fine", user_id="ann", ttl=10**400).expires_at == NOW + 10**15
 
 
 @given(st.text(min_size=1, max_size=40).filter(str.strip), st.lists(st.text(max_size=12), max_size=4))

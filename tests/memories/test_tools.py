@@ -60,6 +60,8 @@ def test_mistakes_are_answered(store) -> None:
     assert made["memory_add"](content="x", importance=99).startswith("Error: importance must be")
     assert made["memory_add"](content="x", tags="a").startswith("Error: tags must be a list of strings")
     assert made["memory_search"](query="x", limit="many").startswith("Error: limit must be")
+    assert made["memory_search"](query="x", min_importance=10**400) == "Nothing is remembered about that."
+    assert made["memory_search"](query="x", min_importance=True).startswith("Error: min_importance must be a number")
     assert made["memory_update"](content="x") == "Error: missing arguments: memory_id"
 
 

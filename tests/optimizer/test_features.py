@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import weakref
 from typing import Any
 
@@ -124,6 +125,15 @@ def test_memories_of_other_sources_are_merged_scored_and_cut() -> None:
     assert few == items[:2]
     with pytest.raises(ConfigError, match=r"memory_context\[0\]"):
         SessionState("s", memory_context=[object()])
+
+
+def test_a_score_may_be_larger_than_a_float_and_one_that_is_none_counts_as_none() -> None:
+    entries: list[Any] = [
+        {"role": "rag", "content": "none", "relevance_score": math.nan},
+        {"role": "rag", "content": "largest", "relevance_score": 10**400},
+    ]
+    items = ContextSelector().rank_and_limit(entries, "")
+    assert [i["content"] for i in items] == ["largest", "none"]
 
 
 def test_context_names_where_dropped_messages_are(store: SqliteContentStore) -> None:

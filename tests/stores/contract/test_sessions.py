@@ -86,7 +86,7 @@ def test_sessions_in_pages_are_all_of_them_once(store, user):
         pages.append(store.sessions(user, limit=2, after=pages[-1][-1]))
     assert [info for page in pages for info in page] == store.sessions(user)
     assert asyncio.run(store.asessions(user, limit=1)) == pages[0][:1]
-    with pytest.raises(ConfigError, match="limit must be a whole number above 0"):
+    with pytest.raises(ConfigError, match="limit must be a whole number of at least 1, or None for all"):
         store.sessions(user, limit=0)
 
 
