@@ -22,6 +22,7 @@ from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of
 from autocontext.notes.commands import goes_on
 from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
+from autocontext.notes.rated import Rated
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.notes.typed import typed_call
 from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, known_values, values_in
@@ -77,7 +78,7 @@ class WorkLedger:
 
     __slots__ = (
         "_memo", "_open", "_orphans", "calls", "effects", "instructions", "messages", "notes",
-        "plan_calls", "remarks", "rules", "sources", "typed", "user_sentences", "values",
+        "plan_calls", "rated", "remarks", "rules", "sources", "typed", "user_sentences", "values",
     )  # fmt: skip
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, sources: tuple[str, ...] = ()) -> None:
@@ -106,6 +107,8 @@ class WorkLedger:
         self._orphans: list[Result] = []
         self._memo: dict[Hashable, Any] = {}
         """What notes have worked out about these messages; a further message empties it."""
+        self.rated = Rated()
+        """What they have read in them, of which a further message changes little."""
 
     @classmethod
     def of(cls, messages: Iterable[Msg], *, effects: Mapping[str, Effect] | None = None) -> WorkLedger:
@@ -120,7 +123,7 @@ class WorkLedger:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WorkLedger) and all(
-            getattr(self, k) == getattr(other, k) for k in self.__slots__ if k != "_memo"
+            getattr(self, k) == getattr(other, k) for k in self.__slots__ if k not in ("_memo", "rated")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -239,6 +242,8 @@ class WorkLedger:
             in_speech, begins, numbers = old
             later = Occurrences(in_speech + later[0], begins, (later[2] + numbers)[:_NEWEST])
         self.values[value] = later
+        if (0 if old is None else old.taken_up) < min(_OFTEN, later.taken_up):
+            self.rated.used_again((value,))
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` returns, worked out once until another message comes: a pass writes many notes."""
@@ -246,6 +251,10 @@ class WorkLedger:
             self._memo[key] = make()
         found: T = self._memo[key]
         return found
+
+    def read(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` reads in a message: that never changes, so it is kept for the next notes."""
+        return self.rated.of(key, (), self.used, lambda _: make())
 
     @property
     def told_calls(self) -> list[Call]:
@@ -296,8 +305,8 @@ class WorkLedger:
         return 0.0 if found is None else min(1.0, found.taken_up / _OFTEN)
 
     def used_in(self, text: str) -> float:
-        """How much the values of a text were used, together; notes of one pass ask the same again and again."""
-        return self.remembered(("used in", text), lambda: sum(map(self.used, sorted(known_values(text)))))
+        """How much the values of a text were used, together."""
+        return self.rated.of(("used in", text), (), self.used, lambda used: sum(map(used, sorted(known_values(text)))))
 
     def trim(self) -> None:
         """Drop the least important values, in place, if there are very many."""
@@ -309,7 +318,8 @@ class WorkLedger:
                 _VALUES_AFTER_TRIM,
                 (((0.3 + v.taken_up) * fading(v.numbers[0], now), value) for value, v in self.values.items()),
             )
-            self.values = {value: self.values[value] for _, value in ranked}
+            known, self.values = self.values, {value: self.values[value] for _, value in ranked}
+            self.rated.used_again(value for value in known.keys() - self.values if known[value].taken_up)
 
     def best_values(self, most: int) -> list[tuple[float, str]]:
         """At most `most` values that were taken up after they had been mentioned, with their worth, best first."""
