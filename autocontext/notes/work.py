@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from heapq import nlargest
 from operator import attrgetter, itemgetter
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
 from autocontext.notes.answers import answer_of
-from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of
+from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of, removed_lines
 from autocontext.notes.commands import goes_on
 from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
@@ -78,7 +79,7 @@ class WorkLedger:
 
     __slots__ = (
         "_memo", "_open", "_orphans", "calls", "effects", "instructions", "messages", "notes",
-        "plan_calls", "rated", "remarks", "rules", "sources", "typed", "user_sentences", "values",
+        "plan_calls", "rated", "remarks", "replacing", "rules", "sources", "typed", "user_sentences", "values",
     )  # fmt: skip
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, sources: tuple[str, ...] = ()) -> None:
@@ -101,6 +102,8 @@ class WorkLedger:
         """Calls that make or change a plan, each with its index in `calls`."""
         self.instructions: list[tuple[int, Instructions]] = []
         """What calls read of instructions, each with the call's index in `calls`."""
+        self.replacing: list[tuple[int, set[str]]] = []
+        """The lines that calls have replaced, each with its message's number."""
         self.values: dict[str, Occurrences] = {}
         self._open: dict[str, list[int]] = {}
         """Per id, the calls (indices in `calls`) without a result, oldest first."""
@@ -151,6 +154,7 @@ class WorkLedger:
         self.notes += [(n + shift, text) for n, text in later.notes]
         self.plan_calls += [(at + places, use) for at, use in later.plan_calls]
         self.instructions += [(at + places, what) for at, what in later.instructions]
+        self.replacing += [(n + shift, lines) for n, lines in later.replacing]
         for value, occurrences in later.values.items():
             self._add_occurrences(value, occurrences._replace(numbers=tuple([n + shift for n in occurrences.numbers])))
         for id_, calls in later._open.items():
@@ -178,13 +182,20 @@ class WorkLedger:
             if msg.role == "assistant":
                 self.remarks += [(number, s) for s in of_agent(text)]
             (result_values if msg.role == "tool" else speech_values).update(values_in(text))
-        heard, spoken, known = Occurrences(0, False, (number,)), Occurrences(1, True, (number,)), self.values
-        for value in result_values | speech_values:
-            occurrence = spoken if value in speech_values else heard
-            if value in known:
-                self._add_occurrences(value, occurrence)
-            else:  # most are new
-                known[value] = occurrence
+        self._append_values(number, result_values, speech_values)
+
+    def _append_values(self, number: int, heard: AbstractSet[str], spoken: AbstractSet[str]) -> None:
+        """Count the values of a message: those of its results, and those of what was said and called."""
+        known, only_heard, first_spoken = self.values, Occurrences(0, False, (number,)), Occurrences(1, True, (number,))
+        for value in heard | spoken:
+            is_spoken, old = value in spoken, known.get(value)
+            if old is None:  # most of an answer
+                known[value] = first_spoken if is_spoken else only_heard
+                continue
+            in_speech, begins, numbers = old
+            known[value] = Occurrences(in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1]))
+            if is_spoken and in_speech - begins < _OFTEN:
+                self.rated.used_again((value,))
 
     def _append_blocks(self, msg: Msg, number: int, result_values: set[str], speech_values: set[str]) -> None:
         """Add the calls and results of a message, and their values to `result_values` and `speech_values`."""
@@ -207,6 +218,8 @@ class WorkLedger:
             self.plan_calls.append((place, use))
         if (what := instructions_of(use, self.sources)) is not None:
             self.instructions.append((place, what))
+        if lines := removed_lines(use.input):
+            self.replacing.append((number, lines))
 
     def _append_typed(self, asked: Msg, answered: Msg, number: int) -> None:
         """Add the call that a message makes in its text, if there is one; `number` is that of the message."""
@@ -242,8 +255,7 @@ class WorkLedger:
             in_speech, begins, numbers = old
             later = Occurrences(in_speech + later[0], begins, (later[2] + numbers)[:_NEWEST])
         self.values[value] = later
-        if (0 if old is None else old.taken_up) < min(_OFTEN, later.taken_up):
-            self.rated.used_again((value,))
+        self.rated.used_again((value,))
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` returns, worked out once until another message comes: a pass writes many notes."""

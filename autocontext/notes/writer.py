@@ -183,7 +183,8 @@ class NoteWriter:
         from autocontext.notes.shown import InView  # noqa: PLC0415 (see `compression.pass_run`)
 
         if self._seen is None or self._seen[0] is not view:
-            self._seen = view, InView(view.messages), self._log.numbers(view.ids)
+            earlier = self._seen[1] if self._seen is not None else None
+            self._seen = view, InView(view.messages, earlier), self._log.numbers(view.ids)
         return self._seen[1:]
 
     def needed(self, view: View, span: Span, most: int) -> int:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.messages import Msg
-from autocontext.notes import deeds
+from autocontext.notes import deeds, shown
 from autocontext.notes.rated import MOST_READINGS, Rated
+from autocontext.notes.shown import InView
 from autocontext.notes.work import Occurrences, WorkLedger
 from autocontext.testing import conversation, tool_result, user
 from tests.conversations import histories
@@ -128,3 +129,26 @@ def test_readings_are_bounded() -> None:
     assert read(2) is first[2]
     rated.used_again(["x"])
     assert read(2) is not first[2]
+
+
+def test_a_message_in_view_is_read_once_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = [user(f"Use port {8_000 + i} for src/module_{i}.py.") for i in range(9)]
+    found: list[Msg] = []
+    facts: Any = shown._facts
+
+    def counted(m: Msg) -> Any:
+        found.append(m)
+        return facts(m)
+
+    monkeypatch.setattr(shown, "_facts", counted)
+    before = InView(messages)
+    before.without(0, 3, "")
+    assert found == messages[3:]
+    new = user("Use port 1.")
+    beside = InView([*messages[:2], new, *messages[4:]], before).without(2, 2, "")
+    assert found[6:] == [*messages[:2], new]
+    whole = InView([*messages[:2], new, *messages[4:]]).without(2, 2, "")
+    for value in ("port", "8003", "8004", "src/module_1.py", "src/module_3.py"):
+        assert beside.has_value(value) == whole.has_value(value)
+    assert beside.has(("sentence", "Use port 8008 for src/module_8.py."))
+    assert not beside.has(("sentence", "Use port 8003 for src/module_3.py."))
