@@ -425,11 +425,13 @@ class _Page:
     def _widen(self, room: int) -> None:
         """Give the lines of calls more characters while there is room, the newest first."""
         newest = sorted((g for groups in self._told.values() for g in groups), key=lambda g: -g.newest.number)
+        sizes = [self._room.count(self._deeds.line(group)) for group in newest]
         for width in _WIDER:
-            for group in newest:
-                more = self._room.count(self._deeds.line(group, width)) - self._room.count(self._deeds.line(group))
-                if more <= room:
-                    room -= max(0, more)
+            for i, group in enumerate(newest):
+                size = self._room.count(self._deeds.line(group, width))
+                if size - sizes[i] <= room:
+                    room -= max(0, size - sizes[i])
+                    sizes[i] = size
                     self._deeds.width[group.newest] = width
         self._list_calls()
 

@@ -120,8 +120,9 @@ class Speech:
 
     def choose(self, sentences: Iterable[tuple[int, Sentence]]) -> None:
         """Add sentences to the selection."""
-        self._selection.update(sentences)
-        self._lines = None
+        if not self._selection.issuperset(chosen := [*sentences]):
+            self._selection.update(chosen)
+            self._lines = None
 
     def drop_last(self) -> None:
         """Remove the questions that short messages answer, then the sentence that was chosen last.
@@ -287,11 +288,11 @@ def _spread(rated: Sequence[tuple[float, Reason]]) -> list[Reason]:
     if not rated:
         return []
     numbers = [reason.number for _, reason in rated]
-    size = (max(numbers) - min(numbers)) // _STRETCHES + 1
+    first, size = min(numbers), (max(numbers) - min(numbers)) // _STRETCHES + 1
     ranks = Counter[int]()
     order: list[tuple[int, float, int, Reason]] = []
     for worth, reason in sorted(rated, key=lambda item: (-item[0], -item[1].number, item[1].start)):
-        stretch = (reason.number - min(numbers)) // size
+        stretch = (reason.number - first) // size
         order.append((ranks[stretch], -worth, -reason.number, reason))
         ranks[stretch] += 1
     return [reason for *_, reason in sorted(order)][:_BEST_REMARKS]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.messages import Msg
-from autocontext.notes import deeds, shown
+from autocontext.notes import deeds, shown, speech
 from autocontext.notes.rated import MOST_READINGS, Rated
 from autocontext.notes.shown import InView
 from autocontext.notes.work import Occurrences, WorkLedger
@@ -85,33 +85,34 @@ def test_an_answer_is_read_again_when_another_call_stands_beside_its_own() -> No
     assert short(ledger) == short(WorkLedger.of(ledger.messages))
 
 
-def reads(monkeypatch: pytest.MonkeyPatch, of: Callable[[], object]) -> int:
-    """How many answers are read."""
+def calls_of(name: str, module: Any, monkeypatch: pytest.MonkeyPatch, during: Callable[[], object]) -> int:
+    """How often a function is called."""
     found = 0
-    telling: Any = deeds.telling
+    function: Any = getattr(module, name)
 
     def counted(*args: Any, **options: Any) -> Any:
         nonlocal found
         found += 1
-        return telling(*args, **options)
+        return function(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(deeds, "telling", counted)
-        of()
+        patch.setattr(module, name, counted)
+        during()
     return found
 
 
-def test_a_pass_reads_the_answers_that_are_new(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("module", "reads"), [(deeds, "telling"), (speech, "_remark")])
+def test_a_pass_reads_what_is_new(module: Any, reads: str, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = AutoContextMemory(AutoContextConfig(msg_threshold=60, last_keep=6))
     found: list[int] = []
     for msg in conversation(rounds=120, tools_per_round=2, chars=200):
         memory.add_message(msg)
         before = memory.usage.passes
-        read = reads(monkeypatch, memory.get_messages)
+        read = calls_of(reads, module, monkeypatch, memory.get_messages)
         found += [read] * (memory.usage.passes - before)
-    new = found[10:]
-    assert len(new) > 20
-    assert max(new) <= 2 * min(new)
+    later = found[10:]
+    assert len(later) > 20
+    assert 0 < max(later) <= 2 * min(later)
 
 
 def test_readings_are_bounded() -> None:
