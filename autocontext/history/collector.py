@@ -14,7 +14,7 @@ _MANY = 1000
 def collector_paused(messages: int) -> Iterator[None]:
     """While so many messages are read that all stay in use; the collector would take a third of the time for nothing.
 
-    In the whole process, so what is read in here must not wait for anything.
+    In the whole process, so what is done in here must not wait for anything.
     """
     if messages < _MANY or not gc.isenabled():
         yield

@@ -193,7 +193,9 @@ class WorkLedger:
                 known[value] = first_spoken if is_spoken else only_heard
                 continue
             in_speech, begins, numbers = old
-            known[value] = Occurrences(in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1]))
+            # Without the constructor's own call: a message has some twenty values that are known.
+            again = in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1])
+            known[value] = tuple.__new__(Occurrences, again)
             if is_spoken and in_speech - begins < _OFTEN:
                 self.rated.used_again((value,))
 

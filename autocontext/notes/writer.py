@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.cached import cached_property
+from autocontext.history.collector import collector_paused
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.redacting import Redaction
@@ -204,9 +205,12 @@ class NoteWriter:
 
     def learn(self) -> None:
         """Bring the work ledger up to date with the log."""
-        for id_ in self._log.original[len(self._ledger) :]:
-            self._ledger.append(self._redaction.in_view(id_, self._log.messages[id_]))
-        self._ledger.trim()
+        new = self._log.original[len(self._ledger) :]
+        # A redaction hook is somebody's own code, and may wait.
+        with collector_paused(0 if self._redaction.used else len(new)):
+            for id_ in new:
+                self._ledger.append(self._redaction.in_view(id_, self._log.messages[id_]))
+            self._ledger.trim()
 
 
 def _readable(plan: PlanLike | None) -> PlanLike | None:
