@@ -48,8 +48,10 @@ class TokenSum:
         self._overhead_is_bound = False
         self._overhead_anchored = False
         """Whether `correction` was computed with that bound."""
-        self.count_text = lru_cache(maxsize=_REMEMBERED)(counter.count_text)
-        """Tokens of a text; most lines of a note are those of the note before it."""
+        # Line by line, where the counter can: most lines of a note are those of the note before it.
+        by_line = counter.count_lines if isinstance(counter, VocabularyCounter) else counter.count_text
+        self.count_text = lru_cache(maxsize=_REMEMBERED)(by_line)
+        """Tokens of a text of a note."""
         self.request = RequestSum(log)
         """Images and bytes of the view."""
         self._log = log

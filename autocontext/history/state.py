@@ -7,6 +7,7 @@ from typing import Any
 
 from autocontext.errors import AutoContextError, StateError, short
 from autocontext.events import CompressionEvent
+from autocontext.history.collector import collector_paused
 from autocontext.history.entries import Snapshot
 from autocontext.history.log import Log
 from autocontext.messages import Msg, thaw
@@ -63,13 +64,20 @@ def load(state: Any) -> Snapshot:
     for field, kind in _STORES.items():
         if not isinstance(state.get(field), kind):
             raise StateError(f"state.{field} is missing or not a JSON {'object' if kind is dict else 'array'}")
-    original = _each(state, "original_memory_storage", _message)
-    view = _each(state, "working_memory_storage", _message)
+    # All of it stays in use.
+    with collector_paused(len(state["original_memory_storage"])):
+        return _load(state)
+
+
+def _load(state: Mapping[str, Any]) -> Snapshot:
+    message = _Messages()
+    original = _each(state, "original_memory_storage", message.read)
+    view = _each(state, "working_memory_storage", message.read)
     offloads = {}
     for uuid, messages in state["offload_context"].items():
         if not isinstance(messages, list):
             raise StateError(f"state.offload_context.{uuid} is not a JSON array")
-        offloads[str(uuid)] = _each(state["offload_context"], uuid, _message, "offload_context.")
+        offloads[str(uuid)] = _each(state["offload_context"], uuid, message.read, "offload_context.")
     events = tuple(_each(state, "compression_events", CompressionEvent.model_validate))
     table = _Table(state.get("ids"))
     originals, in_view = table.place(original, "original_memory_storage"), table.place(view, "working_memory_storage")
@@ -91,8 +99,23 @@ def _pinned(places: Any, view: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(view[at] for at in places)
 
 
-def _message(data: Any) -> Msg:
-    return Msg.model_validate(data)
+class _Messages:
+    """Reads messages. One that stands in several lists of a state, as most do, is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[dict[str, Any], Msg]] = {}
+        """By id, the first with it."""
+
+    def read(self, data: Any) -> Msg:
+        """The message; the same object for equal data."""
+        id_ = data.get("id") if isinstance(data, dict) else None
+        if not isinstance(id_, str):
+            return Msg.model_validate(data)
+        if id_ in self._known and self._known[id_][0] == data:
+            return self._known[id_][1]
+        msg = Msg.model_validate(data)
+        self._known.setdefault(id_, (data, msg))
+        return msg
 
 
 def _each(owner: Mapping[str, Any], field: str, read: Callable[[Any], Any], prefix: str = "") -> list[Any]:
@@ -120,13 +143,16 @@ class _Table:
         """The ids of messages in one list, each stored message used at most once."""
         if self.ids is not None:
             return self._by_saved_ids(messages, *path)
-        unplaced = {fingerprint: [*keys] for fingerprint, keys in self._alike.items()}
+        unplaced: dict[tuple[object, ...], list[str]] = {}
         ids = []
         for m in messages:
-            keys = unplaced.get(_fingerprint(m), [])
-            key = next((k for k in keys if self.messages[k] == m), None)
+            fingerprint = _fingerprint(m)
+            keys = unplaced.get(fingerprint)
+            if keys is None:
+                keys = unplaced[fingerprint] = [*self._alike.get(fingerprint, ())]
+            key = next((k for k in keys if self.messages[k] is m or self.messages[k] == m), None)
             if key is None:
-                key = self._new(m)
+                key = self._new(m, fingerprint)
             else:
                 keys.remove(key)
             ids.append(key)
@@ -141,14 +167,14 @@ class _Table:
                 raise StateError(f"state.ids.replaced.{id_} must be a list of ids of messages in the state")
         return {id_: tuple(ids) for id_, ids in table.items()}
 
-    def _new(self, msg: Msg) -> str:
+    def _new(self, msg: Msg, fingerprint: tuple[object, ...]) -> str:
         n = self._copies.get(msg.id, 0)
         self._copies[msg.id] = n + 1
         key = msg.id
         while key in self.messages:
             n += 1
             key = f"{msg.id}~{n}"
-        self._alike.setdefault(_fingerprint(msg), []).append(key)
+        self._alike.setdefault(fingerprint, []).append(key)
         self.messages[key] = msg
         return key
 

@@ -9,11 +9,11 @@ Before, its partner may still come.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from autocontext.history.cached import cached_property
 from autocontext.messages import (
@@ -29,6 +29,8 @@ from autocontext.messages import (
     is_tool_message,
     is_user_turn,
 )
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +237,17 @@ class View:
         """Tokens of the messages [start, stop); 0 without a counter."""
         sums = self._tokens
         return sums[min(stop, len(self.ids))] - sums[start] if sums and start < stop else 0
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` finds in this view, found once: most strategies of a pass ask which messages have to stay."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        found: T = self._memo[key]
+        return found
+
+    @cached_property
+    def _memo(self) -> dict[Hashable, Any]:
+        return {}
 
     @cached_property
     def _tokens(self) -> list[int]:

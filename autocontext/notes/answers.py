@@ -211,9 +211,16 @@ def answer_of(block: ToolResultBlock) -> Answer:
 
 def _exit_code(text: str) -> int | None:
     """The exit code in the last lines, otherwise in the first."""
-    last = list(_EXIT.finditer(text[-_ENDS:]))
-    match = last[-1] if last else _EXIT.search(text[:_ENDS]) if len(text) > _ENDS else None
-    return None if match is None else int(next(filter(None, match.groups())))
+    for end, which in ((text[-_ENDS:], -1), (text[:_ENDS] if len(text) > _ENDS else "", 0)):
+        if _may_have_exit(end) and (found := [*_EXIT.finditer(end)]):
+            return int(next(filter(None, found[which].groups())))
+    return None
+
+
+def _may_have_exit(text: str) -> bool:
+    """Whether a text has a word of `_EXIT`: a quick test that rules out most."""
+    lowered = text.lower()
+    return not text.isascii() or "exit" in lowered or "return" in lowered or "rc" in lowered
 
 
 def _json(text: str) -> Any:
@@ -243,7 +250,7 @@ def _says_no_value(value: Any) -> bool:
 def _is_empty(text: str) -> bool:
     if len(text) > _ENDS:
         return False
-    rest = _WRAPPER.sub("", _TAGS.sub("", _EXIT.sub("", text)))
+    rest = _WRAPPER.sub("", _TAGS.sub("", _EXIT.sub("", text) if _may_have_exit(text) else text))
     return rest.strip().lower() in ("", "null", "none") or not any(map(str.isalnum, rest))
 
 

@@ -7,16 +7,19 @@ state that holds now is the last that is read.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.notes.answers import came_back, lines_and_fields, quoted, shape_of, telling
-from autocontext.notes.calls import LONGEST_COMMAND, Call, shorten
+from autocontext.notes.answers import Answer, came_back, lines_and_fields, quoted, shape_of, telling
+from autocontext.notes.calls import LONGEST_COMMAND, MOST_CALLS, Call, shorten
 from autocontext.notes.commands import handles
 from autocontext.notes.notes import is_note_tool
+from autocontext.notes.rated import Used
 from autocontext.notes.values import known_values
 from autocontext.text.rendering import shared_start
 from autocontext.text.signs import ERROR
@@ -64,6 +67,24 @@ class _Line(NamedTuple):
     then: str
 
 
+class _Around(NamedTuple):
+    """The calls beside which an answer is read."""
+
+    before: tuple[Call, ...]
+    after: tuple[Call, ...]
+    same: Call | None
+    """The one before on the same thing."""
+
+
+class _Told(NamedTuple):
+    """What one answer tells."""
+
+    pieces: Sequence[tuple[int, str]]
+    """Its lines or fields, the best first, each with its place."""
+    shown: dict[int, str]
+    """What a note says of it, by number of characters."""
+
+
 class Deeds:
     """The calls in some messages of a history, and the lines about them."""
 
@@ -75,10 +96,10 @@ class Deeds:
         self._ledger, self._width, self._known = ledger, width, known
         self.width: dict[Call, int] = {}
         """By the newest of equal calls."""
-        self._telling: dict[Call, list[tuple[int, str]]] = {}
+        self._told: dict[Call, _Told] = {}
         self._abouts: dict[Call, str] = {}
-        self._errors: dict[Call, bool] = {}
-        """Whether an answer reads like an error."""
+        self._shorts: dict[tuple[str, Call], str] = {}
+        """What `in_short` says of one call alone."""
         self._lines: dict[tuple[Call, int, int, str], _Line] = {}
         """By the newest of equal calls, their number, the characters and the thing."""
         self.calls = [call for call in ledger.calls_in(only) if not is_note_tool(call.name)]
@@ -96,7 +117,7 @@ class Deeds:
         self.groups = [Group(tuple(calls)) for calls in groups.values()]
         """Distinct calls, the latest at the end."""
         self._things = self._known_things()
-        self._labels = self._distinct_labels()
+        self._sorted_labels: dict[str, list[str]] = {}
 
     @classmethod
     def of(cls, ledger: WorkLedger, only: Runs, width: int, known: Runs) -> Deeds:
@@ -107,28 +128,30 @@ class Deeds:
         return deeds
 
     # -------------------------------------------------------------------------------------------------------- labels
-    def _distinct_labels(self) -> dict[tuple[str, str], int]:
-        """Where each label begins to differ from those of the same tool that begin most like it."""
-        by_tool = defaultdict(set)
-        for group in self.groups:
-            by_tool[group.newest.name].add(group.newest.label)
-        begins: dict[tuple[str, str], int] = {}
-        for name, labels in by_tool.items():
-            ordered = sorted(labels)
-            for i, label in enumerate(ordered):
-                beside = [other for other in ordered[max(0, i - 1) : i + 2] if other is not label]
-                shared = max((shared_start(label, other) for other in beside), default=0)
-                begins[name, label] = _start_of_word(label, min(shared, len(label) - 1)) if label else 0
-        return begins
+    def _labels(self, tool: str) -> list[str]:
+        """The different labels of a tool's calls, sorted."""
+        if tool not in self._sorted_labels:
+            self._sorted_labels[tool] = sorted({call.label for call in self._by_tool.get(tool, ())})
+        return self._sorted_labels[tool]
+
+    def _begins(self, call: Call) -> int:
+        """Where a label begins to differ from those of the same tool that begin most like it."""
+        label, labels = call.label, self._labels(call.name)
+        at = bisect_left(labels, label)
+        if labels[at : at + 1] != [label]:
+            return 0  # of a call in another message
+        beside = *labels[at - 1 : at], *labels[at + 1 : at + 2]
+        shared = max((shared_start(label, other) for other in beside), default=0)
+        return _start_of_word(label, min(shared, len(label) - 1))
 
     def label(self, call: Call, longest: int, *, thing: str = "") -> str:
         """A label of at most about `longest` characters that tells the call from others; without a thing named above.
 
         "…" stands wherever something is left out.
         """
-        label, start = call.label, self._labels.get((call.name, call.label), 0)
+        label = call.label
         if thing and label.startswith(thing):
-            label, start = label[len(thing) :].strip(), 0
+            label = label[len(thing) :].strip()
         if len(label) <= longest:
             return _unforged(label)
         if call.thing and label.startswith(call.thing) and "/" in call.thing:
@@ -142,6 +165,7 @@ class Deeds:
             )
         head = _FOLDER.match(label)
         begin = head.end() if head else 0
+        start = self._begins(call) if label == call.label else 0
         if len(label) - begin > longest and start > begin:
             last = _start_of_word(label, len(label) - longest, forward=True)  # the end is shown from here on
             begin = max(begin, min(_start_of_word(label, start), last))
@@ -190,36 +214,53 @@ class Deeds:
 
     def answer(self, call: Call, longest: int) -> str:
         """What came back from a call."""
-        if call.answer is None:
+        answer = call.answer
+        if answer is None:
             return "no answer yet"
-        if call not in self._telling:
-            pieces = telling(
-                self._ledger.result_of(call),
-                call.answer,
-                used=self._ledger.used,
-                call=call.command[:LONGEST_COMMAND] or f"{call.label} {call.new}",
-                looks=call.looks,
-                beside=self._beside(call),
-                changed=self._changed(call),
+        told = self._told.get(call)
+        if told is None:
+            around = self._around(call)
+            told = self._told[call] = self._ledger.rated.of(
+                call, around, self._ledger.used, lambda used: self._tell(call, answer, around, used)
             )
-            if len(call.thing) > _SHORT_NAME:  # the line names it already
-                pieces = [(place, piece.replace(call.thing, "…")) for place, piece in pieces]
-            self._telling[call] = pieces
-        pieces = self._telling[call]
-        shown = came_back(pieces, call.answer, longest)
+        if longest not in told.shown:
+            told.shown[longest] = self._shown(call, answer, told.pieces, longest)
+        return told.shown[longest]
+
+    def _tell(self, call: Call, answer: Answer, around: _Around, used: Used) -> _Told:
+        """The lines or fields of an answer that tell most."""
+        pieces = telling(
+            self._ledger.result_of(call),
+            answer,
+            used=used,
+            call=call.command[:LONGEST_COMMAND] or f"{call.label} {call.new}",
+            looks=call.looks,
+            beside=self._beside(call, around),
+            changed=self._changed(call, around),
+        )
+        if len(call.thing) > _SHORT_NAME:  # the line names it already
+            pieces = [(place, piece.replace(call.thing, "…")) for place, piece in pieces]
+        return _Told(pieces, {})
+
+    def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[int, str]], longest: int) -> str:
+        shown = came_back(pieces, answer, longest)
         if call.starts and (named := next(handles(self._ledger.result_of(call)), None)) and named[0] not in shown:
-            shown = came_back([_naming(*named, pieces, longest), *pieces], call.answer, longest)
+            shown = came_back([_naming(*named, pieces, longest), *pieces], answer, longest)
         return shown
 
-    def _beside(self, call: Call) -> frozenset[str]:
+    def _around(self, call: Call) -> _Around:
+        calls, at = self._by_tool[call.name], self._position[call]
+        before, after = tuple(calls[max(0, at - _NEAR) : at]), tuple(calls[at + 1 : at + 1 + _NEAR])
+        return _Around(before, after, self._ledger.of_newest_calls(_before).get(call))
+
+    def _beside(self, call: Call, around: _Around) -> frozenset[str]:
         """Lines and fields of the tool's answers to other arguments both just before and just after a call.
 
         Of markup those of any near answer: pages of a site share their frame. A line that names something, in answers
         about the same thing, is how that stands: the test that still fails.
         """
-        calls, at = self._by_tool[call.name], self._position[call]
-        before = [c for c in reversed(calls[max(0, at - _NEAR) : at]) if c.digest != call.digest]
-        after = [c for c in calls[at + 1 : at + 1 + _NEAR] if c.digest != call.digest]
+        before = [c for c in reversed(around.before) if c.digest != call.digest]
+        after = [c for c in around.after if c.digest != call.digest]
         answers = [self._head_or_foot(c, of=call) for c in (*before[:1], *after[:1])]
         shared = frozenset.intersection(*answers) if answers else frozenset[str]()
         near = (lines_and_fields(self._ledger.result_of(c)) for c in (*before, *after))
@@ -231,12 +272,11 @@ class Deeds:
         same = of.thing and of.thing == other.thing
         return frozenset(shape_of(line) for line in lines if not (same and _names(line) and shape_of(line) == line))
 
-    def _changed(self, call: Call) -> frozenset[str]:
+    def _changed(self, call: Call, around: _Around) -> frozenset[str]:
         """Lines and fields of an answer that the one before on the same thing, mostly alike, does not have."""
-        before = self._ledger.of_newest_calls(_before).get(call)
-        if before is None:
+        if around.same is None:
             return frozenset()
-        now, then = (lines_and_fields(self._ledger.result_of(c)) for c in (call, before))
+        now, then = (lines_and_fields(self._ledger.result_of(c)) for c in (call, around.same))
         return now - then if len(now & then) >= _ALIKE * len(now) else frozenset()
 
     # -------------------------------------------------------------------------------------------------------- things
@@ -260,14 +300,15 @@ class Deeds:
 
     def about(self, call: Call) -> str:
         """What a call is about: the file or record that it names, or else its label in short."""
-        if call not in self._abouts:
+        about = self._abouts.get(call)
+        if about is None:
             thing = self.thing(call)
             if call.looks and thing.endswith(("/", ".")) and (what := call.label.removeprefix(thing).strip()):
                 thing = shorten(what, _ABOUT)  # of what is looked for in a folder, the folder says least
             elif call.looks and (name := thing.rpartition("/")[2]) and self._things.get(name) == thing:
                 thing = name
-            self._abouts[call] = _listed(thing or self.label(call, _ABOUT))
-        return self._abouts[call]
+            about = self._abouts[call] = _listed(thing or self.label(call, _ABOUT))
+        return about
 
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
         """What some calls are about, their number, and for how many the structure says that nothing or an error came.
@@ -275,6 +316,14 @@ class Deeds:
         An answer that reads like an error without a mark is quoted; "" if there are several such calls: the name alone
         would say that all went well.
         """
+        if len(calls) > 1:
+            return self._in_short(about, calls)
+        key = about, calls[0]
+        if key not in self._shorts:
+            self._shorts[key] = self._in_short(about, calls)
+        return self._shorts[key]
+
+    def _in_short(self, about: str, calls: Sequence[Call]) -> str:
         times = f"{about} {len(calls)}x" if len(calls) > 1 else about
         answered = [call for call in calls if call.answer is not None]
         marked = [call.answer.status for call in answered if call.answer and call.answer.status]
@@ -298,10 +347,8 @@ class Deeds:
         return f"{about} -> {self.answer(calls[0], _SHORT_ANSWER)}" if len(calls) == 1 else ""
 
     def _reads_like_an_error(self, call: Call) -> bool:
-        if call not in self._errors:
-            text = self._ledger.result_of(call)
-            self._errors[call] = len(text) <= _LONG_ANSWER and ERROR.search(text) is not None
-        return self._errors[call]
+        text = self._ledger.result_of(call)
+        return len(text) <= _LONG_ANSWER and _has_word_of_error(text)
 
     def lines(self, groups: Sequence[Group]) -> list[str]:
         """Lines about calls: those about one thing together under its name, in the order of their newest.
@@ -334,6 +381,12 @@ class Deeds:
         # Also of calls in other messages than those that are covered.
         call = self._ledger.of_newest_calls(_by_result).get((number, block))
         return f"{call.name} {self.label(call, self._width)}".rstrip(" :") if call else ""
+
+
+@lru_cache(maxsize=2 * MOST_CALLS)
+def _has_word_of_error(answer: str) -> bool:
+    """Whether a short answer has a word of an error; cached, since each note asks of many calls that have no line."""
+    return ERROR.search(answer) is not None
 
 
 def _naming(handle: str, words: str, pieces: Sequence[tuple[int, str]], longest: int) -> tuple[int, str]:

@@ -127,6 +127,8 @@ class _Page:
         self._told: dict[str, list[Group]] = {}
         """The calls with a line, newest first, by part."""
         self._hidden: dict[str, list[Group]] = {}
+        self._said_more: dict[str, tuple[tuple[list[Group], Sequence[Group], float], str]] = {}
+        """By part, the line about these calls, and what it was made of."""
         self._names_share = _MORE_SHARES[0]
         """Share of the tokens in which it says what the calls without a line were about."""
         self._reasons: list[Reason] = []
@@ -372,9 +374,9 @@ class _Page:
         """List the chosen calls, and the number of the others."""
         for part, groups in self._told.items():
             lines = self._deeds.lines(groups[::-1])
-            hidden = [call for group in self._hidden[part] for call in group.calls]
+            hidden = self._hidden[part]
             named = [*groups, *(self._told[CALLS] if part == LOOKED else ())]  # what was changed, was looked at
-            self._parts[part] = [self._more(hidden, named), *lines] if hidden and lines else lines
+            self._parts[part] = [self._more(part, hidden, named), *lines] if hidden and lines else lines
 
     def _name_others(self) -> None:
         """Say what the calls without a line were about, if there is room for it."""
@@ -385,7 +387,14 @@ class _Page:
             if self._size() <= self._budget:
                 return
 
-    def _more(self, hidden: Sequence[Call], told: Iterable[Group]) -> str:
+    def _more(self, part: str, hidden: Sequence[Group], told: Sequence[Group]) -> str:
+        """The line about calls without one; written anew when these are others than before."""
+        asked = [*hidden], told, self._names_share
+        if part not in self._said_more or self._said_more[part][0] != asked:
+            self._said_more[part] = asked, self._say_more([call for group in hidden for call in group.calls], told)
+        return self._said_more[part][1]
+
+    def _say_more(self, hidden: Sequence[Call], told: Sequence[Group]) -> str:
         """How many calls have no line, of which tools, and what they were about."""
         numbers, tools = [*map(_number, hidden)], Counter(map(_name, hidden))
         first, last = min(numbers), max(numbers)
@@ -395,7 +404,7 @@ class _Page:
         others = self._others(hidden, told) if self._names_share else ()
         return ": ".join(filter(None, (more, "; ".join((*counts, *others)))))
 
-    def _others(self, hidden: Sequence[Call], told: Iterable[Group]) -> Iterator[str]:
+    def _others(self, hidden: Sequence[Call], told: Sequence[Group]) -> Iterator[str]:
         """What these calls were about that no line names, the most first, as far as its share of the tokens goes."""
         things: dict[str, list[Call]] = {}
         for call in hidden:
@@ -416,11 +425,13 @@ class _Page:
     def _widen(self, room: int) -> None:
         """Give the lines of calls more characters while there is room, the newest first."""
         newest = sorted((g for groups in self._told.values() for g in groups), key=lambda g: -g.newest.number)
+        sizes = [self._room.count(self._deeds.line(group)) for group in newest]
         for width in _WIDER:
-            for group in newest:
-                more = self._room.count(self._deeds.line(group, width)) - self._room.count(self._deeds.line(group))
-                if more <= room:
-                    room -= max(0, more)
+            for i, group in enumerate(newest):
+                size = self._room.count(self._deeds.line(group, width))
+                if size - sizes[i] <= room:
+                    room -= max(0, size - sizes[i])
+                    sizes[i] = size
                     self._deeds.width[group.newest] = width
         self._list_calls()
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from math import fsum
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.messages import Msg
-from autocontext.notes.calls import Call, lasting_texts, removed_lines
+from autocontext.notes.calls import Call, lasting_texts
 from autocontext.notes.pieces import line_around
 from autocontext.notes.room import Room
 from autocontext.notes.shown import Shown
@@ -80,7 +81,7 @@ class Quotes:
         self._focus = focus
         """Terms of what the notes should keep first."""
         self._stale = ledger.of_newest_calls(_stale_messages)
-        self._replaced: dict[str, int] = ledger.remembered(_replaced_lines, lambda: _replaced_lines(ledger.messages))
+        self._replaced: dict[str, int] = ledger.remembered(_replaced_lines, lambda: _replaced_lines(ledger))
         """By line, the newest message with a call that has replaced it."""
         self._told, self._blob = values_in(text), text
         self._parts: dict[int, list[tuple[str, str]]] = {}
@@ -205,13 +206,10 @@ class Quotes:
         return f"m{number} {self._texts(number)[part][0]}:"
 
 
-def _replaced_lines(messages: Sequence[Msg]) -> dict[str, int]:
+def _replaced_lines(ledger: WorkLedger) -> dict[str, int]:
     """By line that one of the newest calls has replaced, the number of its message."""
-    replaced: dict[str, int] = {}
-    for number in range(max(1, len(messages) - _MOST_EDITS + 1), len(messages) + 1):
-        for use in messages[number - 1].tool_uses:
-            replaced.update(dict.fromkeys(removed_lines(use.input), number))
-    return replaced
+    newest = bisect_left(ledger.replacing, len(ledger) - _MOST_EDITS + 1, key=itemgetter(0))
+    return {line: number for number, lines in ledger.replacing[newest:] for line in lines}
 
 
 def _stale_messages(calls: Iterable[Call]) -> set[int]:

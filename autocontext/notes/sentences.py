@@ -44,11 +44,11 @@ _NEAR = 4
 _SHORT_LIST = 400
 """Characters of a list that is one remark with its heading; of a longer one, its first items."""
 _END = re.compile(
-    r"(?<![\s.(][A-Za-z])(?<!\b[DMSN]r)(?<!\bMrs)(?<!\bProf)(?<!\bbzw)(?<!\bca)(?<!\bvs)"
-    r"\.(?=\s)(?!(?<=\d\.) [a-zäöü\d])"
-    r"|[!?](?=\s)|[。！？](?![。！？])|\n"
+    r"[.!?。！？\n](?:(?<=\n)|(?<=[!?])(?=\s)|(?<=[。！？])(?![。！？])"
+    r"|(?<=\.)(?=\s)(?<![\s.(][A-Za-z]\.)(?<!\b[DMSN]r\.)(?<!\bMrs\.)(?<!\bProf\.)(?<!\bbzw\.)(?<!\bca\.)(?<!\bvs\.)"
+    r"(?!(?<=\d\.) [a-zäöü\d]))"
 )
-"""Not in "Dr. Weber", "z. B." and "until 16.03. at the latest"."""
+"""Not in "Dr. Weber", "z. B." and "until 16.03. at the latest". The sign comes first: it rules out most places."""
 _BLANK = re.compile(r"\S")
 _MAY_PART = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 """Blanks, and characters of scripts without blanks."""

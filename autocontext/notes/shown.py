@@ -23,8 +23,13 @@ Fact = tuple[Literal["sentence", "note", "plan"], str]
 class InView:
     """What stands in messages in view; each is read once for all notes of a pass, when the first of them needs it."""
 
-    def __init__(self, messages: Iterable[Msg]) -> None:
+    def __init__(self, messages: Iterable[Msg], earlier: InView | None = None) -> None:
+        """`earlier`: what was in view before an edit; its messages need not be read again."""
         self._messages = tuple(messages)
+        self.read: dict[int, tuple[frozenset[str], frozenset[Fact]]] = {}
+        """By identity of a message, its values and facts."""
+        if earlier is not None:
+            self.read = {id(m): earlier.read[id(m)] for m in self._messages if id(m) in earlier.read}
         self._unread = list(range(len(self._messages)))
         self.values = [frozenset[str]()] * len(self._messages)
         """Per message that was read."""
@@ -45,8 +50,11 @@ class InView:
         outside = [i for i in self._unread if not start <= i < stop]
         self._unread = [i for i in self._unread if start <= i < stop]
         for i in outside:
-            self.values[i] = frozenset[str]().union(*map(known_values, self._messages[i].texts()))
-            self.facts[i] = frozenset(_facts(self._messages[i]))
+            m = self._messages[i]
+            if id(m) not in self.read:
+                values = frozenset[str]().union(*map(known_values, m.texts()))
+                self.read[id(m)] = values, frozenset(_facts(m))
+            self.values[i], self.facts[i] = self.read[id(m)]
         self.count_of_value.update(chain.from_iterable(self.values[i] for i in outside))
         self.count_of_fact.update(chain.from_iterable(self.facts[i] for i in outside))
         return Shown(self, start, stop, beginning)

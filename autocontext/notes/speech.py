@@ -7,12 +7,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.cached import cached_property
 from autocontext.history.runs import Runs
-from autocontext.messages import ToolUseBlock, is_final_reply, is_user_turn, texts_in, words_of_user
+from autocontext.messages import Msg, ToolUseBlock, is_final_reply, is_user_turn, texts_in, words_of_user
 from autocontext.notes.answers import quoted
 from autocontext.notes.calls import Call, label_of, shorten
 from autocontext.notes.sentences import (
@@ -113,12 +114,16 @@ class Speech:
 
     def text(self, number: int, sentence: Sentence) -> str:
         """A sentence on one line."""
-        return one_line(words_of_user(self._ledger.messages[number - 1])[sentence.start : sentence.stop])
+        return self._ledger.read(
+            ("words", number, sentence),
+            lambda: one_line(words_of_user(self._ledger.messages[number - 1])[sentence.start : sentence.stop]),
+        )
 
     def choose(self, sentences: Iterable[tuple[int, Sentence]]) -> None:
         """Add sentences to the selection."""
-        self._selection.update(sentences)
-        self._lines = None
+        if not self._selection.issuperset(chosen := [*sentences]):
+            self._selection.update(chosen)
+            self._lines = None
 
     def drop_last(self) -> None:
         """Remove the questions that short messages answer, then the sentence that was chosen last.
@@ -226,32 +231,47 @@ def reasons(
     rated: tuple[list[tuple[float, Reason]], list[tuple[float, Reason]]] = [], []
     per_message = Counter[tuple[int, bool]]()
     said_already = set[str]()
-    newest: list[tuple[float, int, Sentence]] = []
+    newest: list[tuple[float, int, int, _Remark]] = []
     for number, sentence in ledger.remarks_in(only, _MOST_REMARKS):
-        said = ledger.messages[number - 1].text[sentence.start : sentence.stop]
-        about = len(focus & set(terms(said))) if focus else 0
-        worth = about + sentence.worth + min(2.0, ledger.used_in(said)) + (number in failed)
-        newest.append((worth, number, sentence))
-    for worth, number, sentence in sorted(newest, key=lambda r: (-r[0], -r[1], r[2].start)):
+        read = partial(_remark, ledger.messages[number - 1], sentence)
+        remark = ledger.read(("remark", number, sentence), read)
+        about = len(focus & set(terms(remark.said))) if focus else 0
+        worth = about + sentence.worth + min(2.0, ledger.used_in(remark.said)) + (number in failed)
+        newest.append((worth, number, sentence.start, remark))
+    for worth, number, start, remark in sorted(newest, key=lambda r: (-r[0], -r[1], r[2])):
         filler = worth <= _FILLER
-        text = ledger.messages[number - 1].text
-        line = one_line(text[sentence.start : sentence.stop])
-        if not line or per_message[number, filler] == _OF_MESSAGE or shown.says(line):
+        if not remark.line or per_message[number, filler] == _OF_MESSAGE or shown.says(remark.line):
             continue
-        bare = _FIELD_OF_TEXT.sub("", line).rstrip('"')
-        if any(bare in said for use in ledger.messages[number - 1].tool_uses for said in _shown_texts(use)):
-            continue  # its call says it
-        new = items(text[sentence.start : sentence.stop]) - said_already
+        new = remark.items - said_already
         if not new:
             continue
         said_already |= new
         per_message[number, filler] += 1
-        heading = one_line(heading_of(text, sentence.start))
-        line = f"{heading} … {line}" if heading else line
-        line = shorten(line, _REMARK)
-        line += " …" if goes_on(text, sentence) else ""
-        rated[filler].append((worth, Reason(number, sentence.start, line)))
+        rated[filler].append((worth, Reason(number, start, remark.shown)))
     return _spread(rated[False]), _spread(rated[True])
+
+
+class _Remark(NamedTuple):
+    """What the agent said in a message, and how a note tells it."""
+
+    said: str
+    line: str
+    """On one line; "" if a call of the message says it."""
+    items: frozenset[str]
+    shown: str
+    """With the heading of its list."""
+
+
+def _remark(msg: Msg, sentence: Sentence) -> _Remark:
+    text = msg.text
+    said = text[sentence.start : sentence.stop]
+    line = one_line(said)
+    bare = _FIELD_OF_TEXT.sub("", line).rstrip('"')
+    if any(bare in own for use in msg.tool_uses for own in _shown_texts(use)):
+        line = ""
+    heading = one_line(heading_of(text, sentence.start))
+    shown = shorten(f"{heading} … {line}" if heading else line, _REMARK)
+    return _Remark(said, line, frozenset(items(said)), shown + (" …" if goes_on(text, sentence) else ""))
 
 
 def _after_failures(calls: Iterable[Call]) -> set[int]:
@@ -269,11 +289,11 @@ def _spread(rated: Sequence[tuple[float, Reason]]) -> list[Reason]:
     if not rated:
         return []
     numbers = [reason.number for _, reason in rated]
-    size = (max(numbers) - min(numbers)) // _STRETCHES + 1
+    first, size = min(numbers), (max(numbers) - min(numbers)) // _STRETCHES + 1
     ranks = Counter[int]()
     order: list[tuple[int, float, int, Reason]] = []
     for worth, reason in sorted(rated, key=lambda item: (-item[0], -item[1].number, item[1].start)):
-        stretch = (reason.number - min(numbers)) // size
+        stretch = (reason.number - first) // size
         order.append((ranks[stretch], -worth, -reason.number, reason))
         ranks[stretch] += 1
     return [reason for *_, reason in sorted(order)][:_BEST_REMARKS]

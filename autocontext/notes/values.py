@@ -63,8 +63,12 @@ def values_in(text: str) -> set[str]:
     """The values of a text; in very long ones only the ends and slices between are searched."""
     values: set[str] = set()
     for piece in _pieces(_ELEMENT.sub("", text) if "[ref=" in text else text):
-        for run in _RUN.findall(piece):
-            values.update(_names(run))
+        names = [*map(_names, _RUN.findall(piece))]
+        if len(values) + sum(map(len, names)) < _MOST:  # nearly always, and then it needs no loop
+            values.update(*names)
+            continue
+        for some in names:
+            values.update(some)
             if len(values) >= _MOST:
                 return values
     return values

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from heapq import nlargest
 from operator import attrgetter, itemgetter
@@ -18,10 +19,11 @@ from typing import Any, NamedTuple, TypeVar
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
 from autocontext.notes.answers import answer_of
-from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of
+from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of, removed_lines
 from autocontext.notes.commands import goes_on
 from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
+from autocontext.notes.rated import Rated
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.notes.typed import typed_call
 from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, known_values, values_in
@@ -77,7 +79,7 @@ class WorkLedger:
 
     __slots__ = (
         "_memo", "_open", "_orphans", "calls", "effects", "instructions", "messages", "notes",
-        "plan_calls", "remarks", "rules", "sources", "typed", "user_sentences", "values",
+        "plan_calls", "rated", "remarks", "replacing", "rules", "sources", "typed", "user_sentences", "values",
     )  # fmt: skip
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, sources: tuple[str, ...] = ()) -> None:
@@ -100,12 +102,16 @@ class WorkLedger:
         """Calls that make or change a plan, each with its index in `calls`."""
         self.instructions: list[tuple[int, Instructions]] = []
         """What calls read of instructions, each with the call's index in `calls`."""
+        self.replacing: list[tuple[int, set[str]]] = []
+        """The lines that calls have replaced, each with its message's number."""
         self.values: dict[str, Occurrences] = {}
         self._open: dict[str, list[int]] = {}
         """Per id, the calls (indices in `calls`) without a result, oldest first."""
         self._orphans: list[Result] = []
         self._memo: dict[Hashable, Any] = {}
         """What notes have worked out about these messages; a further message empties it."""
+        self.rated = Rated()
+        """What they have read in them, of which a further message changes little."""
 
     @classmethod
     def of(cls, messages: Iterable[Msg], *, effects: Mapping[str, Effect] | None = None) -> WorkLedger:
@@ -120,7 +126,7 @@ class WorkLedger:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WorkLedger) and all(
-            getattr(self, k) == getattr(other, k) for k in self.__slots__ if k != "_memo"
+            getattr(self, k) == getattr(other, k) for k in self.__slots__ if k not in ("_memo", "rated")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -148,6 +154,7 @@ class WorkLedger:
         self.notes += [(n + shift, text) for n, text in later.notes]
         self.plan_calls += [(at + places, use) for at, use in later.plan_calls]
         self.instructions += [(at + places, what) for at, what in later.instructions]
+        self.replacing += [(n + shift, lines) for n, lines in later.replacing]
         for value, occurrences in later.values.items():
             self._add_occurrences(value, occurrences._replace(numbers=tuple([n + shift for n in occurrences.numbers])))
         for id_, calls in later._open.items():
@@ -175,13 +182,22 @@ class WorkLedger:
             if msg.role == "assistant":
                 self.remarks += [(number, s) for s in of_agent(text)]
             (result_values if msg.role == "tool" else speech_values).update(values_in(text))
-        heard, spoken, known = Occurrences(0, False, (number,)), Occurrences(1, True, (number,)), self.values
-        for value in result_values | speech_values:
-            occurrence = spoken if value in speech_values else heard
-            if value in known:
-                self._add_occurrences(value, occurrence)
-            else:  # most are new
-                known[value] = occurrence
+        self._append_values(number, result_values, speech_values)
+
+    def _append_values(self, number: int, heard: AbstractSet[str], spoken: AbstractSet[str]) -> None:
+        """Count the values of a message: those of its results, and those of what was said and called."""
+        known, only_heard, first_spoken = self.values, Occurrences(0, False, (number,)), Occurrences(1, True, (number,))
+        for value in heard | spoken:
+            is_spoken, old = value in spoken, known.get(value)
+            if old is None:  # most of an answer
+                known[value] = first_spoken if is_spoken else only_heard
+                continue
+            in_speech, begins, numbers = old
+            # Without the constructor's own call: a message has some twenty values that are known.
+            again = in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1])
+            known[value] = tuple.__new__(Occurrences, again)
+            if is_spoken and in_speech - begins < _OFTEN:
+                self.rated.used_again((value,))
 
     def _append_blocks(self, msg: Msg, number: int, result_values: set[str], speech_values: set[str]) -> None:
         """Add the calls and results of a message, and their values to `result_values` and `speech_values`."""
@@ -204,6 +220,8 @@ class WorkLedger:
             self.plan_calls.append((place, use))
         if (what := instructions_of(use, self.sources)) is not None:
             self.instructions.append((place, what))
+        if lines := removed_lines(use.input):
+            self.replacing.append((number, lines))
 
     def _append_typed(self, asked: Msg, answered: Msg, number: int) -> None:
         """Add the call that a message makes in its text, if there is one; `number` is that of the message."""
@@ -239,6 +257,7 @@ class WorkLedger:
             in_speech, begins, numbers = old
             later = Occurrences(in_speech + later[0], begins, (later[2] + numbers)[:_NEWEST])
         self.values[value] = later
+        self.rated.used_again((value,))
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` returns, worked out once until another message comes: a pass writes many notes."""
@@ -246,6 +265,10 @@ class WorkLedger:
             self._memo[key] = make()
         found: T = self._memo[key]
         return found
+
+    def read(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` reads in a message: that never changes, so it is kept for the next notes."""
+        return self.rated.of(key, (), self.used, lambda _: make())
 
     @property
     def told_calls(self) -> list[Call]:
@@ -296,8 +319,8 @@ class WorkLedger:
         return 0.0 if found is None else min(1.0, found.taken_up / _OFTEN)
 
     def used_in(self, text: str) -> float:
-        """How much the values of a text were used, together; notes of one pass ask the same again and again."""
-        return self.remembered(("used in", text), lambda: sum(map(self.used, sorted(known_values(text)))))
+        """How much the values of a text were used, together."""
+        return self.rated.of(("used in", text), (), self.used, lambda used: sum(map(used, sorted(known_values(text)))))
 
     def trim(self) -> None:
         """Drop the least important values, in place, if there are very many."""
@@ -309,7 +332,8 @@ class WorkLedger:
                 _VALUES_AFTER_TRIM,
                 (((0.3 + v.taken_up) * fading(v.numbers[0], now), value) for value, v in self.values.items()),
             )
-            self.values = {value: self.values[value] for _, value in ranked}
+            known, self.values = self.values, {value: self.values[value] for _, value in ranked}
+            self.rated.used_again(value for value in known.keys() - self.values if known[value].taken_up)
 
     def best_values(self, most: int) -> list[tuple[float, str]]:
         """At most `most` values that were taken up after they had been mentioned, with their worth, best first."""

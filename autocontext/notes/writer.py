@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.cached import cached_property
+from autocontext.history.collector import collector_paused
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.redacting import Redaction
@@ -187,7 +188,8 @@ class NoteWriter:
         from autocontext.notes.shown import InView  # noqa: PLC0415 (see `compression.pass_run`)
 
         if self._seen is None or self._seen[0] is not view:
-            self._seen = view, InView(view.messages), self._log.numbers(view.ids)
+            earlier = self._seen[1] if self._seen is not None else None
+            self._seen = view, InView(view.messages, earlier), self._log.numbers(view.ids)
         return self._seen[1:]
 
     def needed(self, view: View, span: Span, most: int) -> int:
@@ -207,9 +209,12 @@ class NoteWriter:
 
     def learn(self) -> None:
         """Bring the work ledger up to date with the log."""
-        for id_ in self._log.original[len(self._ledger) :]:
-            self._ledger.append(self._redaction.in_view(id_, self._log.messages[id_]))
-        self._ledger.trim()
+        new = self._log.original[len(self._ledger) :]
+        # A redaction hook is somebody's own code, and may wait.
+        with collector_paused(0 if self._redaction.used else len(new)):
+            for id_ in new:
+                self._ledger.append(self._redaction.in_view(id_, self._log.messages[id_]))
+            self._ledger.trim()
 
 
 def _readable(plan: PlanLike | None) -> PlanLike | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from zlib import crc32
 
 from autocontext.errors import StoreCorruptError
 from autocontext.flows import compute, sync_and_async
+from autocontext.history.collector import collector_paused
 from autocontext.history.entries import Entry
 from autocontext.history.stored import Stored
 from autocontext.messages import Msg
@@ -39,9 +39,6 @@ from autocontext.stores.search import EntryAt, Filters, Found, best_hits, questi
 from autocontext.stores.search_statements import bodies
 
 T = TypeVar("T")
-
-_MANY = 1000
-"""With this many entries or more, the garbage collector pauses while they are unpacked."""
 
 
 class DatabaseSessionStore(DatabasePart, Lifecycle):
@@ -228,21 +225,10 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def _unpacked(
         self, session: SessionKey, after: int, result: statements.Rows, read: Callable[[int, bytes], T]
     ) -> Entries[T]:
-        if len(result.rows) < _MANY or not gc.isenabled():
-            return self._checked(session, after, result, read)
-        # All of it stays in use; the collector would take a third of the time and find nothing.
-        gc.disable()
-        try:
-            return self._checked(session, after, result, read)
-        finally:
-            gc.enable()
-
-    def _checked(
-        self, session: SessionKey, after: int, result: statements.Rows, read: Callable[[int, bytes], T]
-    ) -> Entries[T]:
         entries: Entries[T] = Entries(version=result.version)
         try:
-            follow(entries, after, result, read)
+            with collector_paused(len(result.rows)):
+                follow(entries, after, result, read)
         except StoreCorruptError as e:
             raise StoreCorruptError(f"{self._place(session, after + len(entries))}: {e}") from e
         return entries

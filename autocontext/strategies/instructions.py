@@ -45,11 +45,13 @@ class _Reading:
 
 def instructions(config: AutoContextConfig, view: View) -> Mapping[str, frozenset[int]]:
     """By the message's id, the indices of the results that stay as they are."""
-    if not config.instruction_sources:
-        return {}
+    sources, room = config.instruction_sources, config.max_token // _SHARE
+    return view.remembered((instructions, sources, room), lambda: _kept(view, sources, room)) if sources else {}
+
+
+def _kept(view: View, sources: tuple[str, ...], room: int) -> Mapping[str, frozenset[int]]:
     kept: dict[str, frozenset[int]] = {}
-    room = config.max_token // _SHARE
-    for reading in _newest(view, config.instruction_sources):
+    for reading in _newest(view, sources):
         message = view.messages[reading.result]
         size = _tokens(view, reading)
         if reading.whole and size <= room:

@@ -69,7 +69,7 @@ def stays(
         tools -= {RELOAD_TOOL}
     kept = {m.id for m in view.messages[: view.compacted + 1]}
     if tools:
-        kept |= _of_tools(view, tools)
+        kept |= view.remembered((_of_tools, tools), lambda: _of_tools(view, tools))
     if not by_result:
         kept.update(instructions(config, view))
     return lambda m: m.role == "system" or is_pinned(m) or m.id in kept

@@ -114,6 +114,29 @@ def test_a_state_without_our_own_ids_is_read_too() -> None:
     assert loaded(other.state_dict()).state_dict() == other.state_dict()
 
 
+def test_a_message_is_read_once_however_many_lists_it_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = compressed(conversation(rounds=9))
+    saved = json.loads(json.dumps(memory.state_dict()))
+    lists = [saved["original_memory_storage"], saved["working_memory_storage"], *saved["offload_context"].values()]
+    read: list[Any] = []
+    validate = Msg.model_validate
+
+    def counted(data: Any) -> Msg:
+        read.append(data)
+        return validate(data)
+
+    monkeypatch.setattr(Msg, "model_validate", counted)
+    state.load(saved)
+    assert len(read) == len({m["id"] for messages in lists for m in messages}) < sum(map(len, lists))
+
+
+def test_messages_of_one_id_are_told_apart_by_all_they_hold() -> None:
+    first, second = (user("Hello").to_dict() | {"id": "same", "metadata": {"n": n}} for n in range(2))
+    saved = new_memory("tiny").state_dict()
+    saved |= {"original_memory_storage": [first, second], "working_memory_storage": [second, first]}
+    assert [m.metadata["n"] for m in loaded(saved).messages] == [1, 0]
+
+
 def test_a_saved_state_is_the_caller_s_own() -> None:
     memory = compressed([])
     saved = memory.state_dict()

@@ -279,3 +279,15 @@ def test_row_24_calls_that_are_open_at_once_take_linear_time() -> None:
 
     large, small = (min(seconds(size) for _ in range(3)) for size in (4_000, 500))
     assert large < 30 * small  # were it quadratic: 64 times
+
+
+def test_what_was_found_in_a_view_is_found_once() -> None:
+    view, found = View.of([user("Hello")]), list[str]()
+
+    def find() -> list[str]:
+        found.append("x")
+        return found
+
+    assert view.remembered("key", find) is view.remembered("key", find)
+    assert found == ["x"]
+    assert View.of(view.messages).remembered("key", find) == ["x", "x"]
