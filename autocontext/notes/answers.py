@@ -90,6 +90,7 @@ _LEAST_FIELD = 0.02
 RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
 """A field that names a record: where the call has it, too, it tells nothing."""
 _PARTS = re.compile(r"\s*(?:\|\||&&|[;|\n])\s*")
+_NEXT_COMMAND = re.compile(r"\s*(?:&&|;)\s*")
 _BEFORE = 12
 """Characters before the telling word of a long line that are quoted with it."""
 _HEAD = 3
@@ -172,6 +173,8 @@ _LEAST_SENTENCE = 20
 """Characters of a sentence that says something without the rest of its line."""
 _NEXT_BEST = 3
 """Lines that one is looked for among which is not too long."""
+_RECORD_PLACES = 1_000_000
+"""Places that each record of a list has for its fields, beyond those of a text."""
 _MOST_TRIED = 6
 """Lines that may stand beside the best one: what is left of the room is no reason to quote one that tells little."""
 
@@ -483,11 +486,14 @@ def _says_nothing(line: str) -> bool:
 
 
 def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator[tuple[float, int, str]]:
-    """The fields of a JSON text with their keys, word for word, each with its worth."""
+    """The fields of a JSON text with their keys, word for word, each with its worth, and its place by its record."""
     place = end = 0
     inside = text.index("{") + 1 if text.lstrip().startswith("{") else 0  # the whole is no record among others
     path: list[str] = []
     """The keys of the open brackets, "" for those in lists; the first one is that of the whole."""
+    records = 0
+    within = [0]
+    """Of each open bracket, which record of a list it stands in; 0 for none."""
     for i, field in enumerate(_RECORD_OR_FIELD.finditer(text, inside)):
         if i == _MOST_FIELDS:
             return
@@ -495,9 +501,13 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
         place += 2 if between.strip() else 1  # next to each other only with nothing in between
         for bracket in _BRACKET.finditer(between):
             if bracket[2]:
+                in_list = bracket[2] == "{" and not bracket[1] and bool(path)
+                records += in_list
+                within.append(records if in_list else within[-1])
                 path.append(bracket[1] or "")
             elif bracket[3]:
                 del path[-1:]
+                within = within[:-1] or [0]
         end = field.end()
         if field["key"] is None:
             worths = [_worth_of_field(part, used) for part in _FIELD.finditer(field.group())]
@@ -509,7 +519,8 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
         if (worth := max(worths, default=0.0)) > 0:
             late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
             name = next(filter(None, reversed(path)), "") if field["key"] is not None else ""
-            yield late, place, f'"{name}": … ' * bool(name) + one_line(field.group()[: 10 * _LONGEST_LINE])
+            said = f'"{name}": … ' * bool(name) + one_line(field.group()[: 10 * _LONGEST_LINE])
+            yield late, place + _RECORD_PLACES * within[-1], said
 
 
 def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float:
@@ -522,10 +533,10 @@ def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float
     return worth + min(2.0, 2 * used(value[:_LONGEST_LINE]))
 
 
-def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int) -> str:
+def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int, *, call: str = "") -> str:
     """What a note says came back, in about `characters` characters: `nothing`, `exit 1: "No module named pytest"`.
 
-    Fields of JSON stand in braces.
+    Fields of JSON stand in braces. `call` are the words of the call: one of its commands may have failed alone.
     """
     if answer.empty or not pieces:
         return f"{answer.status}, nothing" if answer.status else "nothing"
@@ -554,22 +565,28 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     else:
         shown = quoted(words)
     several = _of_several(pieces, chosen.values())
-    if not several and not answer.status and _goes_on_after_failure(pieces, chosen):
+    if not several and not answer.status and _failed_on_the_way(pieces, chosen, commands=_commands(call)):
         several = f" ({len(chosen)} of several lines)"
     return (f"{answer.status}: " if answer.status else "") + shown + several
 
 
 def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left: int) -> None:
-    """Add the next best pieces that fit into what is left of the room, each text once."""
+    """Add the next best pieces that fit into what is left of the room, each text once, of one record of a list only.
+
+    A date of one beside the name of another would read as one record.
+    """
+    record = max(chosen) // _RECORD_PLACES
     best: dict[str, int] = {}
     for place, piece in pieces:
         if len(best) == _MOST_TRIED:
             break
         best.setdefault(piece, place)
     for piece, place in best.items():
-        if len(piece) + 3 <= left and piece not in chosen.values():
+        of = place // _RECORD_PLACES
+        if len(piece) + 3 <= left and piece not in chosen.values() and (not of or not record or of == record):
             chosen[place] = piece
             left -= len(piece) + 3
+            record = record or of
 
 
 def _of_several(pieces: Iterable[tuple[int, str]], chosen: Iterable[str]) -> str:
@@ -583,14 +600,21 @@ def _of_several(pieces: Iterable[tuple[int, str]], chosen: Iterable[str]) -> str
     return f" ({shown[kind]} of several)" if len(shown) == 1 and shown[kind] < kinds[kind] else ""
 
 
-def _goes_on_after_failure(pieces: Sequence[tuple[int, str]], chosen: Collection[int]) -> bool:
-    """Whether what is shown is about failures, and something else came back after them.
+def _failed_on_the_way(pieces: Sequence[tuple[int, str]], chosen: Collection[int], *, commands: int) -> bool:
+    """Whether what is shown is about failures, and something else came back after them, or of another command.
 
     Alone, a failure on the way would look like what came of it.
     """
     if not all(_word_of_error(piece) for place, piece in pieces if place in chosen):
         return False
-    return any(place > max(chosen) and not _word_of_error(piece) for place, piece in pieces)
+    others = (place for place, piece in pieces if not _word_of_error(piece))
+    return any(commands > 1 or place > max(chosen) for place in others)
+
+
+def _commands(call: str) -> int:
+    """How many commands of a line print something of their own."""
+    commands = _NEXT_COMMAND.split(call.partition("\n")[0])
+    return sum(len(command) >= _ECHO and not command.startswith("cd ") for command in commands)
 
 
 def _kind(piece: str) -> tuple[str, ...]:

@@ -243,9 +243,9 @@ class Deeds:
         return _Told(pieces, {})
 
     def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[int, str]], longest: int) -> str:
-        shown = came_back(pieces, answer, longest)
+        shown = came_back(pieces, answer, longest, call=call.command)
         if call.starts and (named := next(handles(self._ledger.result_of(call)), None)) and named[0] not in shown:
-            shown = came_back([_naming(*named, pieces, longest), *pieces], answer, longest)
+            shown = came_back([_naming(*named, pieces, longest), *pieces], answer, longest, call=call.command)
         return shown
 
     def _around(self, call: Call) -> _Around:

@@ -77,7 +77,10 @@ class Worth:
         return lambda piece: self._rate(index, step, called, piece)
 
     def outcome(self, index: int, result: ToolResultBlock) -> str:
-        """The line that says what came of an action, as a note would tell it; "" of what was only looked at."""
+        """The line that says what came of an action, as a note would tell it; "" of what was only looked at.
+
+        It has a figure or a word of an error: "Review the changes" is said after each edit.
+        """
         from autocontext.notes.answers import answer_of, telling  # noqa: PLC0415 (as above)
         from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
 
@@ -85,7 +88,8 @@ class Worth:
         if use is None or looks(use.name, use.input):
             return ""
         lines = telling(result.text, answer_of(result), used=lambda _: 0.0, call=rendering.arguments(use))
-        return lines[0][1] if lines else ""
+        line = lines[0][1] if lines else ""
+        return line if ERROR.search(line) or any(map(str.isdigit, line)) else ""
 
     def _step(self, index: int) -> frozenset[str]:
         """The terms of the agent's message that follows a result: what it took from it."""

@@ -381,7 +381,7 @@ def _announcing(said: Sequence[str]) -> frozenset[int]:
         i
         for i, (line, below) in enumerate(pairwise(said))
         if (levels[i] and not 0 < levels[i + 1] <= levels[i] and (times[kinds[i]] > 1 or not STATEMENT.match(line)))
-        or _LABEL.match(line)
+        or _LABEL.match(without_number(line))
         or (line.startswith(_ROW) and _separates(below))
     )
 

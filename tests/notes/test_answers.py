@@ -644,9 +644,49 @@ def test_a_failure_on_the_way_does_not_look_like_what_came_of_it(failure: str, r
     assert told(goes_on, characters=50) == f'"{failure}" (1 of several lines)'
     at_end = "\n".join([*(rest.format(n) for n in range(3)), failure])
     assert told(at_end, characters=50) == f'"{failure}"'
+    pieces, answer = (
+        [(n, line) for n, line in enumerate(at_end.split("\n"))][::-1],
+        answer_of(ToolResultBlock(id="a", output=at_end)),
+    )
+    for call, mark in (
+        ("list a; list b", ""),
+        ("cd /srv && list all", ""),
+        ("list all && list more", " (1 of several lines)"),
+    ):
+        assert came_back(pieces, answer, 50, call=call) == f'"{failure}"{mark}'
     both = told(goes_on, characters=500)
     assert rest.format(2) in both
     assert "several" not in both
+
+
+@pytest.mark.parametrize(
+    ("key", "field", "said"),
+    [
+        ("sha", "date", "fixed the parser of dates once more"),
+        ("Belegnummer", "Datum", "die Rechnung wurde doppelt gebucht"),
+        ("订单", "日期", "该订单已经退款，请尽快通知客户本人"),
+    ],
+)
+@pytest.mark.parametrize("characters", [60, 100, 160, 300])
+@pytest.mark.parametrize("whole", [True, False])
+def test_fields_of_two_records_never_stand_in_one(
+    key: str, field: str, said: str, characters: int, whole: bool
+) -> None:
+    records = [
+        {
+            key: f"{n}{n}{n}-417",
+            "status": f"{said} {n}. " * (1 + 4 * n),
+            field: f"2026-0{n}-17",
+            "by": {"id": n, "of": [n]},
+        }
+        for n in range(1, 5)
+    ]
+    text = json.dumps({"total": 4, "all": records} if whole else records, ensure_ascii=False)
+    status = answer_of(ToolResultBlock(id="a", output=text))
+    pieces = telling(text, status, used=lambda value: 2.0 * (value in ("333-417", "2026-02-17")))
+    answer = came_back(pieces, status, characters)
+    shown = {n for n in range(1, 5) for part in (f"{n}{n}{n}-417", f"{said} {n}", f"2026-0{n}-17") if part in answer}
+    assert len(shown) <= 1, answer
 
 
 def test_of_two_kinds_of_records_no_count_is_told() -> None:

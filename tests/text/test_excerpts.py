@@ -500,9 +500,12 @@ def test_a_part_of_a_long_row_stands_behind_the_name_of_its_record() -> None:
     assert short.index("| Id | Account") < short.index("account6@example.org") < short.index("pw-6")
 
 
-def test_what_a_tool_puts_above_its_output_is_not_shown_instead_of_it() -> None:
-    text = "Output:\n" + "\n".join(f"{c * 9} is what part {c} of the report says" for c in "abcdefghijk")
-    assert "Output:" not in excerpt(text, 60, lambda piece: 0.1)[0]
+@pytest.mark.parametrize("label", ["Output:", "Args:", "Eingabe:"])
+@pytest.mark.parametrize("number", ["", "{:6d}\t", "{}: "])
+def test_what_a_tool_puts_above_its_output_is_not_shown_instead_of_it(label: str, number: str) -> None:
+    lines = [label, *(f"{c * 9} is what part {c} of the report says" for c in "abcdefghijk")]
+    text = "\n".join(number.format(n) + line for n, line in enumerate(lines, 28))
+    assert label not in excerpt(text, 70, lambda piece: 0.1)[0]
 
 
 @pytest.mark.parametrize("printed", [False, True])
