@@ -173,6 +173,8 @@ _LEAST_SENTENCE = 20
 """Characters of a sentence that says something without the rest of its line."""
 _NEXT_BEST = 3
 """Lines that one is looked for among which is not too long."""
+_LIKE_WORDS = 2
+"""Words with which rows of a kind begin: the host and port of each answer of a scanner."""
 _RECORD_PLACES = 1_000_000
 """Places that each record of a list has for its fields, beyond those of a text."""
 _MOST_TRIED = 6
@@ -564,7 +566,7 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
             shown = f"{{{head}{shown}{tail}}}"
     else:
         shown = quoted(words)
-    several = _of_several(pieces, chosen.values())
+    several = _of_several(pieces, chosen)
     if not several and not answer.status and _failed_on_the_way(pieces, chosen, commands=_commands(call)):
         several = f" ({len(chosen)} of several lines)"
     return (f"{answer.status}: " if answer.status else "") + shown + several
@@ -589,13 +591,13 @@ def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left:
             record = record or of
 
 
-def _of_several(pieces: Iterable[tuple[int, str]], chosen: Iterable[str]) -> str:
+def _of_several(pieces: Sequence[tuple[int, str]], chosen: Container[int]) -> str:
     """How many records or items of a list are shown, if all are of a kind that has others.
 
     One alone would look like the only one.
     """
     kinds = Counter(filter(None, map(_kind, dict.fromkeys(piece for _, piece in pieces))))
-    shown = Counter(map(_kind, chosen))
+    shown = Counter(_kind(piece) for place, piece in pieces if place in chosen)
     kind = next(iter(shown), ())
     return f" ({shown[kind]} of several)" if len(shown) == 1 and shown[kind] < kinds[kind] else ""
 
@@ -623,8 +625,10 @@ def _kind(piece: str) -> tuple[str, ...]:
         return tuple(filter(None, item.groups()))
     if entry := _ENTRY.fullmatch(piece):
         return ("row" if entry[1] else "name",)
-    record = _RECORD.fullmatch(piece)
-    return tuple(_KEYS.findall(record[1])) if record else ()
+    if record := _RECORD.fullmatch(piece):
+        return tuple(_KEYS.findall(record[1]))
+    words = piece.split(None, _LIKE_WORDS)
+    return tuple(words[:_LIKE_WORDS]) if len(words) > _LIKE_WORDS and words[0][0] not in '"{[' else ()
 
 
 def _cut(line: str, characters: int) -> str:

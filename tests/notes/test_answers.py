@@ -619,11 +619,14 @@ def test_what_is_defined_in_a_file_tells_more_than_its_last_line(line: str, defi
         "/testbed/.venv/plugins/aliases.py\n/testbed/pydantic/alias_generators.py\n/testbed/tests/test_aliases.py\n",
         "Rechnung-0417.pdf\nRechnung-0418.pdf\nMahnung-0419.pdf\n",
         "订单-0417.pdf\n订单-0418.pdf\n发票-0419.pdf\n",
+        "LDAP 10.0.0.12 MEEREEN viserys.targaryen\nLDAP 10.0.0.12 MEEREEN jorah.mormont\n",
+        "Buchung Konto 4711 über 17 Euro\nBuchung Konto 4712 über 19 Euro\n",
+        "订单 已付款 417 元 王先生，明天送到\n订单 已付款 418 元 李先生，后天送到\n",
     ],
 )
 @pytest.mark.parametrize("looks", [True, False])
 def test_one_entry_of_a_listing_does_not_look_like_the_only_one(listed: str, looks: bool) -> None:
-    assert told(listed, characters=30, looks=looks).endswith(" of several)")
+    assert told(listed, characters=22, looks=looks).endswith(" of several)")
     only = listed.splitlines()[-1]
     assert "several" not in told(only, characters=56, looks=looks)
 
