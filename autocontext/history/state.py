@@ -64,9 +64,7 @@ def load(state: Any) -> Snapshot:
     for field, kind in _STORES.items():
         if not isinstance(state.get(field), kind):
             raise StateError(f"state.{field} is missing or not a JSON {'object' if kind is dict else 'array'}")
-    # All of it stays in use.
-    with collector_paused(len(state["original_memory_storage"])):
-        return _load(state)
+    return collector_paused(len(state["original_memory_storage"]), lambda: _load(state))
 
 
 def _load(state: Mapping[str, Any]) -> Snapshot:
