@@ -157,6 +157,16 @@ def test_what_is_kept_of_answers_is_in_proportion_to_them() -> None:
     assert 0 < kept < 4 * len("".join(answers))
 
 
+def test_answers_are_kept_by_their_ledger_alone() -> None:
+    """They may be erased; a cache of the module would hold them as long as the process lives."""
+    messages = [tool_exchange("read_file", {"path": f"{n}.py"}, f"Nothing was said by {n}.") for n in range(40)]
+    ledger = WorkLedger.of(m for exchange in messages for m in exchange)
+    assert "more calls" in page(ledger, 900)
+    own = [value for value in vars(deeds).values() if getattr(value, "__module__", "") == deeds.__name__]
+    held = gc.get_referents(*own)
+    assert not [text for text in map(ledger.result_of, ledger.calls) if any(text is other for other in held)]
+
+
 def test_a_message_in_view_is_read_once_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = [user(f"Use port {8_000 + i} for src/module_{i}.py.") for i in range(9)]
     found: list[Msg] = []
