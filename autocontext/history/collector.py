@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Callable
+from threading import get_ident
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _MANY = 1000
 """For fewer messages it makes no difference."""
+_pausing: set[int] = set()
+"""The threads that have paused it."""
 
 
-@contextmanager
-def collector_paused(messages: int) -> Iterator[None]:
-    """While so many messages are read that all stay in use; the collector would take a third of the time for nothing.
+def collector_paused(messages: int, read: Callable[[], T]) -> T:
+    """What `read` returns, which reads so many messages that stay in use: the collector takes a third of the time.
 
-    In the whole process, so what is done in here must not wait for anything.
+    It pauses in the whole process, so `read` must not wait for anything. No context manager: an interrupt may come
+    before its `with` block or behind it, and would leave the collector off.
     """
     if messages < _MANY or not gc.isenabled():
-        yield
-        return
-    gc.disable()
+        return read()
     try:
-        yield
+        _pausing.add(get_ident())
+        gc.disable()
+        return read()
     finally:
         gc.enable()
+        _pausing.discard(get_ident())
+
+
+def _after_fork() -> None:
+    """Enable it in a child process: the thread that has paused it is not there."""
+    if _pausing:
+        gc.enable()
+        _pausing.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)

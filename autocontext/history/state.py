@@ -64,9 +64,7 @@ def load(state: Any) -> Snapshot:
     for field, kind in _STORES.items():
         if not isinstance(state.get(field), kind):
             raise StateError(f"state.{field} is missing or not a JSON {'object' if kind is dict else 'array'}")
-    # All of it stays in use.
-    with collector_paused(len(state["original_memory_storage"])):
-        return _load(state)
+    return collector_paused(len(state["original_memory_storage"]), lambda: _load(state))
 
 
 def _load(state: Mapping[str, Any]) -> Snapshot:
@@ -107,15 +105,20 @@ class _Messages:
         """By id, the first with it."""
 
     def read(self, data: Any) -> Msg:
-        """The message; the same object for equal data."""
+        """The message; the same object for the same data."""
         id_ = data.get("id") if isinstance(data, dict) else None
         if not isinstance(id_, str):
             return Msg.model_validate(data)
-        if id_ in self._known and self._known[id_][0] == data:
+        if id_ in self._known and _same(self._known[id_][0], data):
             return self._known[id_][1]
         msg = Msg.model_validate(data)
         self._known.setdefault(id_, (data, msg))
         return msg
+
+
+def _same(data: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two messages are written in the same way: 1, 1.0 and true are equal, but not the same argument."""
+    return data == other and repr(data) == repr(other)
 
 
 def _each(owner: Mapping[str, Any], field: str, read: Callable[[Any], Any], prefix: str = "") -> list[Any]:

@@ -10,13 +10,12 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
 from autocontext.notes.answers import Answer, came_back, lines_and_fields, quoted, shape_of, telling
-from autocontext.notes.calls import LONGEST_COMMAND, MOST_CALLS, Call, shorten
+from autocontext.notes.calls import LONGEST_COMMAND, Call, shorten
 from autocontext.notes.commands import handles
 from autocontext.notes.notes import is_note_tool
 from autocontext.notes.rated import Used
@@ -347,8 +346,8 @@ class Deeds:
         return f"{about} -> {self.answer(calls[0], _SHORT_ANSWER)}" if len(calls) == 1 else ""
 
     def _reads_like_an_error(self, call: Call) -> bool:
-        text = self._ledger.result_of(call)
-        return len(text) <= _LONG_ANSWER and _has_word_of_error(text)
+        # Kept, since each note asks of many calls that have no line; with the ledger, as an answer may be erased.
+        return self._ledger.read(("reads like an error", call), lambda: _is_error(self._ledger.result_of(call)))
 
     def lines(self, groups: Sequence[Group]) -> list[str]:
         """Lines about calls: those about one thing together under its name, in the order of their newest.
@@ -383,10 +382,9 @@ class Deeds:
         return f"{call.name} {self.label(call, self._width)}".rstrip(" :") if call else ""
 
 
-@lru_cache(maxsize=2 * MOST_CALLS)
-def _has_word_of_error(answer: str) -> bool:
-    """Whether a short answer has a word of an error; cached, since each note asks of many calls that have no line."""
-    return ERROR.search(answer) is not None
+def _is_error(answer: str) -> bool:
+    """Whether a short answer has a word of an error."""
+    return len(answer) <= _LONG_ANSWER and ERROR.search(answer) is not None
 
 
 def _naming(handle: str, words: str, pieces: Sequence[tuple[int, str]], longest: int) -> tuple[int, str]:

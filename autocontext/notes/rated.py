@@ -6,22 +6,31 @@ others stand around it.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 MOST_READINGS = 8_000
 """Readings that are kept: those of the calls, remarks and sentences of one note, and some of others."""
+_MOST_CHANGES = 20_000
+"""Changes after which everything is read again: it is rarely so many that their list would take more than it saves."""
 
 T = TypeVar("T")
 Used: TypeAlias = Callable[[str], float]
 """How much a value was used."""
 
 
-class _Reading(NamedTuple):
-    found: Any
-    around: Hashable
-    values: set[str]
-    """Those that it was asked of how much they were used."""
+class _Reading:
+    """What was found, beside what, and by which values."""
+
+    __slots__ = ("around", "checked", "found", "values")
+
+    def __init__(self, found: Any, around: Hashable, values: Iterable[str], checked: int) -> None:
+        self.found, self.around = found, around
+        self.values = array("q", map(hash, values))
+        """The hashes of those that it was asked of how much they were used: an answer has hundreds."""
+        self.checked = checked
+        """The number of changes up to which it holds."""
 
 
 class Rated:
@@ -29,13 +38,15 @@ class Rated:
 
     def __init__(self) -> None:
         self._readings: dict[Hashable, _Reading] = {}
-        self._of: dict[str, set[Hashable]] = {}
-        """Per value, the keys of the readings that depend on it."""
+        self._changes: list[int] = []
+        """The hashes of values of which the use has changed, in order."""
+        self._newest: tuple[int, int, frozenset[int]] = 0, 0, frozenset()
+        """Of some of them, from which to which."""
 
     def of(self, key: Hashable, around: Hashable, used: Used, read: Callable[[Used], T]) -> T:
         """What `read` finds, kept under a key until something else is `around` or the use of a value has changed."""
         kept = self._readings.get(key)
-        if kept is not None and kept.around == around:
+        if kept is not None and kept.around == around and self._holds(kept):
             known: T = kept.found
             return known
         values: set[str] = set()
@@ -44,25 +55,27 @@ class Rated:
             values.add(value)
             return used(value)
 
-        self._forget(key)
         found = read(noted)
-        self._readings[key] = _Reading(found, around, values)
-        for value in values:
-            self._of.setdefault(value, set()).add(key)
+        self._readings.pop(key, None)
+        self._readings[key] = _Reading(found, around, values, len(self._changes))
         if len(self._readings) > MOST_READINGS:
-            self._forget(next(iter(self._readings)))
+            del self._readings[next(iter(self._readings))]
         return found
 
     def used_again(self, values: Iterable[str]) -> None:
-        """Forget what was read by how much these values were used: that has changed."""
-        for value in values:
-            for key in tuple(self._of.get(value, ())):
-                self._forget(key)
+        """What was read by how much these values were used holds no more: that has changed."""
+        self._changes += map(hash, values)
+        if len(self._changes) > _MOST_CHANGES:
+            self._readings, self._changes, self._newest = {}, [], (0, 0, frozenset())
 
-    def _forget(self, key: Hashable) -> None:
-        kept = self._readings.pop(key, None)
-        for value in kept.values if kept is not None else ():
-            keys = self._of[value]
-            keys.discard(key)
-            if not keys:
-                del self._of[value]
+    def _holds(self, reading: _Reading) -> bool:
+        """Whether no value in it was used again since it was checked last."""
+        first, last = reading.checked, len(self._changes)
+        if first == last:
+            return True
+        if self._newest[:2] != (first, last):
+            self._newest = first, last, frozenset(self._changes[first:])
+        if not self._newest[2].isdisjoint(reading.values):
+            return False
+        reading.checked = last
+        return True

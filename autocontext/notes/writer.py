@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -211,10 +211,12 @@ class NoteWriter:
         """Bring the work ledger up to date with the log."""
         new = self._log.original[len(self._ledger) :]
         # A redaction hook is somebody's own code, and may wait.
-        with collector_paused(0 if self._redaction.used else len(new)):
-            for id_ in new:
-                self._ledger.append(self._redaction.in_view(id_, self._log.messages[id_]))
-            self._ledger.trim()
+        collector_paused(0 if self._redaction.used else len(new), lambda: self._append(new))
+
+    def _append(self, ids: Sequence[str]) -> None:
+        for id_ in ids:
+            self._ledger.append(self._redaction.in_view(id_, self._log.messages[id_]))
+        self._ledger.trim()
 
 
 def _readable(plan: PlanLike | None) -> PlanLike | None:

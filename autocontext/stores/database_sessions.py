@@ -227,8 +227,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     ) -> Entries[T]:
         entries: Entries[T] = Entries(version=result.version)
         try:
-            with collector_paused(len(result.rows)):
-                follow(entries, after, result, read)
+            collector_paused(len(result.rows), lambda: follow(entries, after, result, read))
         except StoreCorruptError as e:
             raise StoreCorruptError(f"{self._place(session, after + len(entries))}: {e}") from e
         return entries

@@ -1,31 +1,69 @@
 """The garbage collector pauses while much is read, and only then."""
 
 import gc
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from autocontext.history.collector import collector_paused
+from tests.faults.interrupts import interrupted_everywhere
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(("messages", "runs"), [(0, True), (999, True), (1_000, False), (50_000, False)])
 def test_the_collector_pauses_for_many_messages(messages: int, runs: bool) -> None:
     assert gc.isenabled()
-    with collector_paused(messages):
-        assert gc.isenabled() is runs
+    assert collector_paused(messages, gc.isenabled) is runs
     assert gc.isenabled()
 
 
 def test_the_collector_runs_again_after_an_error() -> None:
-    with pytest.raises(ValueError, match="broken"), collector_paused(1_000):
+    def broken() -> None:
         raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        collector_paused(1_000, broken)
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_collector_runs_again_after_an_interrupt_at_any_point(kept: bool) -> None:
+    def check(_: object) -> None:
+        try:
+            assert gc.isenabled()
+        finally:
+            gc.enable()
+
+    def call(_: object) -> None:
+        collector_paused(1_000, lambda: sorted([2, 1]))
+
+    assert interrupted_everywhere(gc.enable, call, check, kept=kept) >= 5
 
 
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
     try:
-        with collector_paused(1_000), collector_paused(1_000):
-            assert not gc.isenabled()
+        assert not collector_paused(1_000, lambda: collector_paused(1_000, gc.isenabled))
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no forks")
+def test_the_collector_runs_in_a_child_process_of_another_thread() -> None:
+    code = (
+        "import gc, os, threading\nfrom autocontext.history.collector import collector_paused\n"
+        "paused, forked = threading.Event(), threading.Event()\n"
+        "def read():\n    paused.set()\n    forked.wait()\n"
+        "thread = threading.Thread(target=collector_paused, args=(1000, read))\n"
+        "thread.start()\npaused.wait()\n"
+        "pid = os.fork()\n"
+        "if not pid:\n    os._exit(not gc.isenabled())\n"
+        "failed = os.waitpid(pid, 0)[1] or gc.isenabled()\n"
+        "forked.set()\nthread.join()\n"
+        "os._exit(bool(failed) or not gc.isenabled())\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

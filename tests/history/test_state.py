@@ -17,7 +17,7 @@ from autocontext.history.edits import Edit
 from autocontext.history.entries import Added, Edited, Restored
 from autocontext.history.log import Log
 from autocontext.messages import Origin
-from autocontext.testing import conversation, user
+from autocontext.testing import conversation, tool_call, user
 from tests.conversations import histories
 from tests.invariants import CONFIGS, new_memory, unreachable
 
@@ -135,6 +135,18 @@ def test_messages_of_one_id_are_told_apart_by_all_they_hold() -> None:
     saved = new_memory("tiny").state_dict()
     saved |= {"original_memory_storage": [first, second], "working_memory_storage": [second, first]}
     assert [m.metadata["n"] for m in loaded(saved).messages] == [1, 0]
+
+
+@pytest.mark.parametrize("value", [True, 1.0])
+def test_messages_of_one_id_are_told_apart_by_the_kind_of_a_number(value: float) -> None:
+    first, second = (
+        tool_call("deploy", {"dry_run": n}, id="c1", timestamp="2026-11-01T00:00:00Z").to_dict() | {"id": "same"}
+        for n in (1, value)
+    )
+    saved = new_memory("tiny").state_dict()
+    saved |= {"original_memory_storage": [first, second], "working_memory_storage": [second, first]}
+    inputs = [m.tool_uses[0].input["dry_run"] for m in loaded(saved).messages]
+    assert [*map(repr, inputs)] == [repr(value), "1"]
 
 
 def test_a_saved_state_is_the_caller_s_own() -> None:

@@ -1,5 +1,7 @@
 """What was read in answers for one note is kept for the next, and read again when it would be read otherwise."""
 
+import gc
+import tracemalloc
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,7 +15,7 @@ from autocontext.notes import deeds, shown, speech
 from autocontext.notes.rated import MOST_READINGS, Rated
 from autocontext.notes.shown import InView
 from autocontext.notes.work import Occurrences, WorkLedger
-from autocontext.testing import conversation, tool_result, user
+from autocontext.testing import conversation, tool_exchange, tool_result, user
 from tests.conversations import histories
 from tests.notes.desks import calls, use
 from tests.notes.pages import page
@@ -130,6 +132,39 @@ def test_readings_are_bounded() -> None:
     assert read(2) is first[2]
     rated.used_again(["x"])
     assert read(2) is not first[2]
+    again = read(2)
+    rated.used_again(f"y{i}" for i in range(100))
+    assert read(2) is again
+    for _ in range(1_000):  # the list of these changes, too
+        rated.used_again(f"y{i}" for i in range(100))
+    assert read(2) is not again
+
+
+def test_what_is_kept_of_answers_is_in_proportion_to_them() -> None:
+    answers = ["\n".join(" ".join(f"name_{n}_{i}_{k}" for k in range(6)) for i in range(60)) for n in range(60)]
+    messages = [m for n, text in enumerate(answers) for m in tool_exchange("read_file", {"path": f"{n}.py"}, text)]
+    ledger = WorkLedger.of(messages)
+    tracemalloc.start()
+    try:
+        page(ledger, 30_000)
+        ledger._memo.clear()
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0]
+        ledger.rated = Rated()
+        kept -= tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 0 < kept < 4 * len("".join(answers))
+
+
+def test_answers_are_kept_by_their_ledger_alone() -> None:
+    """They may be erased; a cache of the module would hold them as long as the process lives."""
+    messages = [tool_exchange("read_file", {"path": f"{n}.py"}, f"Nothing was said by {n}.") for n in range(40)]
+    ledger = WorkLedger.of(m for exchange in messages for m in exchange)
+    assert "more calls" in page(ledger, 900)
+    own = [value for value in vars(deeds).values() if getattr(value, "__module__", "") == deeds.__name__]
+    held = gc.get_referents(*own)
+    assert not [text for text in map(ledger.result_of, ledger.calls) if any(text is other for other in held)]
 
 
 def test_a_message_in_view_is_read_once_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
