@@ -34,9 +34,10 @@ from autocontext.config import AutoContextConfig
 from autocontext.errors import Conflict, ContextOverflowError
 from autocontext.events import CompressionReport, Health, Repeats, UsageTotals
 from autocontext.flows import arun, lazy, run
-from autocontext.flows.forking import import_before_fork
+from autocontext.flows.forking import import_before_fork, part_at_fork
 from autocontext.flows.logs import logger
 from autocontext.flows.threads import in_thread
+from autocontext.history.collector import PAUSES
 from autocontext.history.log import Log
 from autocontext.history.redacting import HOOK_FAILED
 from autocontext.plan import PlanLike
@@ -75,6 +76,7 @@ _OWN_PASS = "this code is part of the running pass, or blocks its event loop: wa
 Listener = Callable[[CompressionReport], Any]
 
 import_before_fork("autocontext.notes.page", "autocontext.models.extractive")  # what the first pass imports
+part_at_fork(PAUSES)
 
 
 class PassRunner:

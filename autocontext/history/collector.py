@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable
-from threading import get_ident
 from typing import TypeVar
 
 T = TypeVar("T")
 
 _MANY = 1000
 """For fewer messages it makes no difference."""
-_pausing: set[int] = set()
-"""The threads that have paused it."""
+
+
+class _Pauses:
+    """Who has paused it; `flows.forking` is told of it."""
+
+    def __init__(self) -> None:
+        self.open: set[object] = set()
+
+    def before_fork(self, until: float) -> None:
+        """Nothing to wait for."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Enable it in a child process: the thread that has paused it is not there."""
+        if in_child and self.open:
+            gc.enable()
+            self.open.clear()
+
+
+PAUSES = _Pauses()
 
 
 def collector_paused(messages: int, read: Callable[[], T]) -> T:
@@ -24,21 +39,11 @@ def collector_paused(messages: int, read: Callable[[], T]) -> T:
     """
     if messages < _MANY or not gc.isenabled():
         return read()
+    pause = object()
     try:
-        _pausing.add(get_ident())
+        PAUSES.open.add(pause)
         gc.disable()
         return read()
     finally:
         gc.enable()
-        _pausing.discard(get_ident())
-
-
-def _after_fork() -> None:
-    """Enable it in a child process: the thread that has paused it is not there."""
-    if _pausing:
-        gc.enable()
-        _pausing.clear()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)
+        PAUSES.open.discard(pause)

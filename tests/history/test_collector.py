@@ -55,7 +55,8 @@ def test_a_collector_that_was_off_stays_off() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="no forks")
 def test_the_collector_runs_in_a_child_process_of_another_thread() -> None:
     code = (
-        "import gc, os, threading\nfrom autocontext.history.collector import collector_paused\n"
+        "import gc, os, threading\nimport autocontext.memory\n"
+        "from autocontext.history.collector import collector_paused\n"
         "paused, forked = threading.Event(), threading.Event()\n"
         "def read():\n    paused.set()\n    forked.wait()\n"
         "thread = threading.Thread(target=collector_paused, args=(1000, read))\n"
