@@ -90,7 +90,7 @@ _LEAST_FIELD = 0.02
 RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
 """A field that names a record: where the call has it, too, it tells nothing."""
 _PARTS = re.compile(r"\s*(?:\|\||&&|[;|\n])\s*")
-_NEXT_COMMAND = re.compile(r"\s*(?:&&|;)\s*")
+_NEXT_COMMAND = re.compile(r"&&|;")
 _BEFORE = 12
 """Characters before the telling word of a long line that are quoted with it."""
 _HEAD = 3
@@ -615,7 +615,7 @@ def _failed_on_the_way(pieces: Sequence[tuple[int, str]], chosen: Collection[int
 
 def _commands(call: str) -> int:
     """How many commands of a line print something of their own."""
-    commands = _NEXT_COMMAND.split(call.partition("\n")[0])
+    commands = map(str.strip, _NEXT_COMMAND.split(call.partition("\n")[0]))
     return sum(len(command) >= _ECHO and not command.startswith("cd ") for command in commands)
 
 
