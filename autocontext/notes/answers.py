@@ -176,7 +176,7 @@ _NEXT_BEST = 3
 _LIKE_WORDS = 2
 """Words with which rows of a kind begin: the host and port of each answer of a scanner."""
 _RECORD_PLACES = 1_000_000
-"""Places that each record of a list has for its fields, beyond those of a text."""
+"""The place of a field is that many times its place in the text, and the number of its record in a list."""
 _MOST_TRIED = 6
 """Lines that may stand beside the best one: what is left of the room is no reason to quote one that tells little."""
 
@@ -522,7 +522,7 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
             late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
             name = next(filter(None, reversed(path)), "") if field["key"] is not None else ""
             said = f'"{name}": … ' * bool(name) + one_line(field.group()[: 10 * _LONGEST_LINE])
-            yield late, place + _RECORD_PLACES * within[-1], said
+            yield late, place * _RECORD_PLACES + within[-1], said
 
 
 def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float:
@@ -557,7 +557,8 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     for before, place in pairwise(places):
         part = _PART_OF.match(chosen[place])
         said = part[0] if part is not None and chosen[before].startswith(part[0]) else ""  # once of what follows
-        words += (" " if place == before + 1 else " … ") + chosen[place].removeprefix(said)
+        follows = place == before + 1 or place // _RECORD_PLACES == before // _RECORD_PLACES + 1
+        words += (" " if follows else " … ") + chosen[place].removeprefix(said)
     if _BEGINS_JSON.match(words):
         shown = _safe(words.rstrip(","))
         head = "… " if any(other < places[0] for other, _ in pieces) else ""
@@ -572,19 +573,24 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     return (f"{answer.status}: " if answer.status else "") + shown + several
 
 
+def _record_of(place: int) -> int:
+    """The record of a list that a field stands in; 0 for none, and for a line."""
+    return place % _RECORD_PLACES if place >= _RECORD_PLACES else 0
+
+
 def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left: int) -> None:
     """Add the next best pieces that fit into what is left of the room, each text once, of one record of a list only.
 
     A date of one beside the name of another would read as one record.
     """
-    record = max(chosen) // _RECORD_PLACES
+    record = _record_of(max(chosen))
     best: dict[str, int] = {}
     for place, piece in pieces:
         if len(best) == _MOST_TRIED:
             break
         best.setdefault(piece, place)
     for piece, place in best.items():
-        of = place // _RECORD_PLACES
+        of = _record_of(place)
         if len(piece) + 3 <= left and piece not in chosen.values() and (not of or not record or of == record):
             chosen[place] = piece
             left -= len(piece) + 3
