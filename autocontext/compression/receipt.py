@@ -117,8 +117,9 @@ def _shortened(changes: Sequence[_Change]) -> Iterator[str]:
 
 def _read_again(log: Log, changes: Sequence[_Change]) -> Iterator[str]:
     """Which readings and calls gave way to newer ones."""
+    made_again = [(change.left, rendering.made_again(log.messages[change.id])) for change in changes]
     for verb in ("read", "called"):
-        if again := [c.left for c in changes if verb in rendering.made_again(log.messages[c.id])]:
+        if again := [left for left, verbs in made_again if verb in verbs]:
             yield f"{_list(Runs.union(again))} {verb} again later"
 
 
