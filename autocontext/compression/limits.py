@@ -189,6 +189,10 @@ class Target:
             first = first and not is_first
             if is_first or m.role == "system" or is_pinned(m):
                 size += count(id_, m)
+        for id_, m in zip(reversed(self._log.view_ids), reversed(self._log.view_messages), strict=True):
+            if m.role != "tool":
+                break
+            size += count(id_, m)
         return size
 
 

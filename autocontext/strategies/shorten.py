@@ -8,6 +8,7 @@ and under which number it can be reloaded. It calls no model.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Container, Mapping
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,6 +48,11 @@ _FURTHER = 0.1
 next pass comes later. What the agent is working on is not shortened for it."""
 _LEAST_LINES, _REPEATED = 5, 0.6
 """Lines that a call writes, and the share of a result that repeats them, from which on the result says nothing new."""
+_MANY_LINES, _SAMPLE = 40, 8_000
+"""Lines from which on a text may be mostly the same, and characters that are looked at."""
+_ALIKE, _UNUSED = 0.2, 0.25
+"""What zlib leaves of such a text, and of one that is told by nobody's use of it; of code a quarter to a third is left,
+of prose two fifths."""
 _IN_HAND = 0.15
 """Share of the window for what the agent is working on, beside what its short forms take."""
 
@@ -116,7 +122,7 @@ class Shorten:
         excess, places, chosen = self._excess(), self._places(view), dict[int, _Short]()
         for i in self._over:  # the first to go, whatever the excess is
             excess -= self._choose(view, i, chosen)
-        for i in _repeats(view, {*places} - {*self._over}) if excess > 0 else ():
+        for i in self._bulk(view, {*places} - {*self._over}) if excess > 0 else ():
             if excess > 0:
                 excess -= self._choose(view, i, chosen)
         if excess <= 0:
@@ -156,6 +162,27 @@ class Shorten:
         over = set(self._over)
         before = [i for i in range(stop) if i not in over and not keep(view.messages[i])]
         return [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
+
+    def _bulk(self, view: View, places: Container[int]) -> list[int]:
+        """Where the one result of a message says little: it repeats its call, or is a flood and no file or record."""
+        about = set(in_hand(view))
+        return [
+            pair.result
+            for pair in view.answers
+            if pair.result in places
+            and len(view.messages[pair.result].content) == 1
+            and (_repeats(pair) or (pair.result not in about and self._is_flood(view, pair)))
+        ]
+
+    def _is_flood(self, view: View, pair: Answered) -> bool:
+        """Whether a result is mostly the same over and over: the log of a build, or hits that nobody has used."""
+        packed = _packed(pair.output.text)
+        return packed < _ALIKE or (packed < _UNUSED and not self._rated(view).is_used(pair.result, pair.output.text))
+
+    def _rated(self, view: View) -> Worth:
+        if self._worth is None or not self._worth.is_of(view):
+            self._worth = Worth(view)
+        return self._worth
 
     def _in_hand(self, view: View, places: Container[int]) -> dict[int, int]:
         """By place, what may stay of what the agent is working on, in characters: all while there is room, then a part.
@@ -261,27 +288,26 @@ class Shorten:
         """The excerpts of a result, rated by what stands in the view in which it was first cut."""
         key = view.ids[index], block
         if key not in self._excerpts:
-            if self._worth is None or not self._worth.is_of(view):
-                self._worth = Worth(view)
-            outcome = self._worth.outcome(index, original)
-            self._excerpts[key] = Excerpts(original.text, self._worth.after(index), outcome=outcome)
+            worth = self._rated(view)
+            outcome = worth.outcome(index, original)
+            self._excerpts[key] = Excerpts(original.text, worth.after(index), outcome=outcome)
         return self._excerpts[key]
 
 
-def _repeats(view: View, places: Container[int]) -> list[int]:
-    """Where the one result of a message repeats what its call has written: the file that was made, with numbers."""
-    found: list[int] = []
-    for pair in view.answers:
-        if pair.result not in places or len(view.messages[pair.result].content) > 1:
-            continue
-        written = {line.strip() for text in texts_in(pair.use.input) for line in text.split("\n")} - {""}
-        if len(written) < _LEAST_LINES:
-            continue
-        lines = [without_number(line) for line in pair.output.text.split("\n")]
-        again = sum(len(line) for line in lines if line in written)
-        if again >= _REPEATED * sum(map(len, lines)):
-            found.append(pair.result)
-    return found
+def _repeats(pair: Answered) -> bool:
+    """Whether a result repeats what its call has written: the file that was made, with numbers."""
+    written = {line.strip() for text in texts_in(pair.use.input) for line in text.split("\n")} - {""}
+    if len(written) < _LEAST_LINES:
+        return False
+    lines = [without_number(line) for line in pair.output.text.split("\n")]
+    again = sum(len(line) for line in lines if line in written)
+    return again >= _REPEATED * sum(map(len, lines))
+
+
+def _packed(text: str) -> float:
+    """What zlib leaves of a text of many lines; 1 for a shorter one."""
+    data = text[:_SAMPLE].encode()
+    return len(zlib.compress(data)) / len(data) if text.count("\n", 0, _SAMPLE) >= _MANY_LINES else 1.0
 
 
 def _size(use: ToolUseBlock) -> int:

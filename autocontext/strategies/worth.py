@@ -91,6 +91,16 @@ class Worth:
         line = lines[0][1] if lines else ""
         return line if ERROR.search(line) or any(map(str.isdigit, line)) else ""
 
+    def is_used(self, index: int, text: str) -> bool:
+        """Whether a later message uses a value or line of a text at this place that its own call does not name."""
+        called = "\n".join(map(rendering.arguments, self._called.get(index, ())))
+        values = (value for p in pieces(text) for value in self._used_of(text[p.start : p.stop]))
+        return any(self._last_use.get(value, -1) > index and value not in called for value in values)
+
+    def _used_of(self, piece: str) -> tuple[str, ...]:
+        """What of a piece a later message may use."""
+        return (*self._values_in(piece), without_number(piece))
+
     def _step(self, index: int) -> frozenset[str]:
         """The terms of the agent's message that follows a result: what it took from it."""
         if index not in self._steps:
@@ -110,8 +120,7 @@ class Worth:
         if len(piece) >= _LEAST_ECHO and piece.rstrip(",") in called and not ERROR.search(piece):
             return 0.0
         values, words = self._values_in(piece), frozenset(terms(piece))
-        used = (*values, without_number(piece))
-        taken = sum(1 for value in used if self._last_use.get(value, -1) > index)
+        taken = sum(1 for value in self._used_of(piece) if self._last_use.get(value, -1) > index)
         asked = min(len(self._asked & words), _MOST_VALUES) + min(len(step & words), _MOST_VALUES)
         measure = None if taken or asked else MEASURE.fullmatch(piece)
         if measure is not None and self._last_seen.get(measure[1], -1) > index:  # a later call measures the same

@@ -85,6 +85,8 @@ STATEMENT = re.compile(
     rf"|\*\*[^*:]{{3,40}}:\*\* \S|#{{2,6}} {HEADLINE}"
 )
 """At the beginning of a line of Markdown: a sentence or a result in bold type, or a heading that says one."""
+_OPENING = (":", "(", "[", "{")
+"""What a line ends with that is nothing without the next one."""
 _LABEL = re.compile(r"[A-Z]\w{1,20}:$")
 """What a tool puts above its output."""
 _ROW, _RULE = "|", "-=*_|+: "
@@ -386,6 +388,23 @@ def _announcing(said: Sequence[str]) -> frozenset[int]:
     )
 
 
+def _openers(text: str, found: Sequence[Piece], said: Sequence[str]) -> set[int]:
+    """Where lines stand that say nothing without the deeper one below: `except OSError:`, `import (`, but no `def`."""
+    return {
+        i
+        for i, (line, (above, below)) in enumerate(zip(said, pairwise(found), strict=False))
+        if line.endswith(_OPENING) and not defines(line) and _depth(text, above) < _depth(text, below)
+    }
+
+
+def _depth(text: str, piece: Piece) -> int:
+    """How far a line is indented, behind the number that a tool put before it."""
+    line = _indentation(text, piece.start) + text[piece.start : piece.stop]
+    number = _LINE_NUMBER.match(line)
+    line = line[number.end() :] if number else line
+    return len(line) - len(line.lstrip())
+
+
 def _items(text: str, found: Sequence[Piece]) -> dict[int, int]:
     """By piece, the first one of its item, where items of a numbered list have several lines: results of a search."""
     heads: list[tuple[int, int]] = []
@@ -584,6 +603,7 @@ class Excerpts:
             self._worths[i] = 0.0
         self._beside_nothing = self._empty | dependent
         """What is not shown because it stands beside something that is."""
+        self._openers = _openers(text, found, said)
 
     def of(self, characters: int) -> Excerpt:
         """The excerpt of at most so many characters."""
@@ -597,7 +617,7 @@ class Excerpts:
             if i in tried or (names[i], said[i]) in shown:  # once is enough
                 continue
             tried.add(i)
-            new = {i, *self._above(i)} - chosen
+            new = {i, *self._above(i), *((i + 1,) if i in self._openers else ())} - chosen
             bridged = new | self._between(new, chosen, characters)
             if (room := sum(map(self._room, bridged))) <= left:
                 new = bridged
