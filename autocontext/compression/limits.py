@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -161,7 +162,8 @@ class Target:
     """What a pass brings the view under: `target_ratio` of both triggers.
 
     The tokens that it leaves for the next steps are a share of what can be compressed at all: where system text, pinned
-    messages and the first request take much of the window, less has to leave for them; down to half.
+    messages, the first request and results that the model has not read take much of the window, less has to leave for
+    them; down to half.
     """
 
     def __init__(self, log: Log, token_sum: TokenSum, config: AutoContextConfig, *, early: bool = False) -> None:
@@ -182,18 +184,15 @@ class Target:
         return self.least + int((self._trigger - self.least) * spared)
 
     def _fixed(self) -> int:
-        """Tokens of what always stays."""
+        """Tokens of what stays in this pass, whatever the rest is."""
         count, first, size = self._token_sum.count, True, self._token_sum.overhead
         for id_, m in zip(self._log.view_ids, self._log.view_messages, strict=True):
             is_first = first and is_user_turn(m)
             first = first and not is_first
             if is_first or m.role == "system" or is_pinned(m):
                 size += count(id_, m)
-        for id_, m in zip(reversed(self._log.view_ids), reversed(self._log.view_messages), strict=True):
-            if m.role != "tool":
-                break
-            size += count(id_, m)
-        return size
+        newest = zip(reversed(self._log.view_ids), reversed(self._log.view_messages), strict=True)
+        return size + sum(count(id_, m) for id_, m in takewhile(lambda pair: pair[1].role == "tool", newest))
 
 
 class PassBudget:

@@ -164,15 +164,14 @@ class Shorten:
         return [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
 
     def _bulk(self, view: View, places: Container[int]) -> list[int]:
-        """Where the one result of a message says little: it repeats its call, or is a flood and no file or record."""
-        about = set(in_hand(view))
-        return [
-            pair.result
-            for pair in view.answers
-            if pair.result in places
-            and len(view.messages[pair.result].content) == 1
-            and (_repeats(pair) or (pair.result not in about and self._is_flood(view, pair)))
-        ]
+        """Where the one result of a message says little: those that repeat their calls, then floods.
+
+        A file or record that a call names is none.
+        """
+        alone = [p for p in view.answers if p.result in places and len(view.messages[p.result].content) == 1]
+        repeats = [pair.result for pair in alone if _repeats(pair)]
+        about = {*repeats, *in_hand(view)}
+        return repeats + [p.result for p in alone if p.result not in about and self._is_flood(view, p)]
 
     def _is_flood(self, view: View, pair: Answered) -> bool:
         """Whether a result is mostly the same over and over: the log of a build, or hits that nobody has used."""

@@ -85,7 +85,7 @@ STATEMENT = re.compile(
     rf"|\*\*[^*:]{{3,40}}:\*\* \S|#{{2,6}} {HEADLINE}"
 )
 """At the beginning of a line of Markdown: a sentence or a result in bold type, or a heading that says one."""
-_OPENING = (":", "(", "[", "{")
+_OPENING = (":", "(", "[", "{", "：", "（")
 """What a line ends with that is nothing without the next one."""
 _LABEL = re.compile(r"[A-Z]\w{1,20}:$")
 """What a tool puts above its output."""

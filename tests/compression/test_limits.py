@@ -55,6 +55,15 @@ def test_the_target_leaves_a_share_of_what_the_first_message_leaves_and_half_at_
     assert not PassBudget(*view(4, target, fixed=fixed), PassOptions(CONFIG)).met()
 
 
+def test_it_leaves_less_beside_results_that_the_model_has_not_read() -> None:
+    log, _ = view(4, 300)
+    for size in (40, 60):
+        log.record(Added(message=Msg(role="tool", content="a" * size)))
+    assert PassBudget(log, TokenSum(Characters(), log), PassOptions(CONFIG)).excess()[1] == 400 - (400 + 100 // 5)
+    log.record(Added(message=Msg(role="assistant", content="Read.")))
+    assert PassBudget(log, TokenSum(Characters(), log), PassOptions(CONFIG)).excess()[1] == 405 - 400
+
+
 def test_a_window_without_room_for_a_trigger_has_a_target() -> None:
     options = PassOptions(AutoContextConfig(max_token=1, token_ratio=0.5))
     assert PassBudget(*view(3, 9, fixed=2), options).excess()[1] == 9

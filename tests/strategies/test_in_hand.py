@@ -1,6 +1,7 @@
 """What the agent is working on stays whole in the middle distance, although other things are newer."""
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ RECORD = json.dumps(
     {"reservation_id": "OBUT9V", "flights": [{"flight_number": f"HAT{n:03}", "price": 100 + n} for n in range(30)]}
 )
 REPORT = "\n".join(f"第{n}节：工厂{n}的产量是{n * 37}吨，负责人是王{n}。" for n in range(60))
+PAGE = "\n".join(f"{sha256(b'%d' % n).hexdigest()[:27]} checked" for n in range(150))
+"""No two lines have anything in common."""
 WORK: list[tuple[str, dict[str, Any], str, str, dict[str, Any]]] = [
     ("read_file", {"path": "./src/pool.py"}, MODULE, "edit", {"path": "src/pool.py", "new_string": "pass"}),
     ("buchung", {"reservation_id": "OBUT9V"}, RECORD, "umbuchen", {"reservation_id": "OBUT9V", "cabin": "economy"}),
@@ -65,7 +68,8 @@ def test_where_all_must_be_short_it_is_the_last_to_be_cut() -> None:
         user("Go."),
         *tool_exchange(look, asked, text),
         *tool_exchange(change, changed, "ok"),
-        *log(1, 120),
+        *tool_exchange("run_checks", {"round": 1}, PAGE),
+        assistant("Done."),
         user("And now?"),
     ]
     sizes = [[len(r.text) for m in passed(messages, s).messages for r in m.tool_results] for s in (0.9, 0.3, 0.2)]

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,14 @@ def log(n: int) -> str:
     return "\n".join(lines)
 
 
-def work(days: int = 6) -> list[Msg]:
+def page(n: int) -> str:
+    return "\n".join(f"{sha256(b'%d of %d' % (i, n)).hexdigest()[:28]} checked" for i in range(50))
+
+
+def work(days: int = 6, read: Callable[[int], str] = log) -> list[Msg]:
     made = [user("Read the logs of each day. Überweise nichts ohne mich.")]
     for n in range(days):
-        made += [*tool_exchange("read_log", {"day": n}, log(n)), assistant(f"Day {n} shows a disk that failed.")]
+        made += [*tool_exchange("read_log", {"day": n}, read(n)), assistant(f"Day {n} shows a disk that failed.")]
     return [*made, user("And now?")]
 
 
@@ -109,6 +115,31 @@ def test_a_result_that_shows_again_what_its_call_has_written_gives_way_first(too
     assert (read, [use.input for m in view for use in m.tool_uses][-1]) == (log(1), {"new": "\n".join(new)})
 
 
+FLOODS: list[tuple[str, dict[str, str], str, str]] = [
+    ("bash", {"command": "make"}, "  CC       drivers/net/unit{n}.o", "{digest} is what I found."),
+    ("suche", {"muster": "Rechnung"}, "./archiv/jahr{n}/liste.txt: Rechnung Nummer {n}", "{digest}: bezahlt."),
+    ("运行测试", {"目标": "全部"}, "=== 测试用例{n} 通过 (0.00 秒)", "{digest}：已发货。"),
+]
+
+
+@pytest.mark.parametrize(("tool", "asked", "line", "told"), FLOODS)
+def test_a_flood_gives_way_before_an_older_page(tool: str, asked: dict[str, str], line: str, told: str) -> None:
+    flood = "\n".join(line.replace("{n}", str(n)) for n in range(150))
+    read = "\n".join(told.replace("{digest}", sha256(b"%d" % n).hexdigest()[:40]) for n in range(60))
+    messages = [
+        user("Go."),
+        *tool_exchange("read_page", {"page": 1}, read),
+        *tool_exchange(tool, asked, flood),
+        assistant("Done."),
+        user("And now?"),
+    ]
+    size = sum(AutoContextMemory(ALONE).count([m]) for m in messages)
+    config = ALONE.model_copy(update={"target_ratio": (size - 150) / 4_000})
+    first, second = [r.text for m in passed(messages, config).messages for r in m.tool_results][:2]
+    assert first == read
+    assert len(second) < 1_000
+
+
 @pytest.mark.parametrize("said", ["tests FAILED in shop", "Test fehlgeschlagen: Rechnung", "测试失败：订单模块出错"])
 def test_what_a_command_prints_of_its_own_words_stays_if_it_tells_what_happened(said: str) -> None:
     command = f"make test && echo all is well || echo {said}; make all"
@@ -149,10 +180,10 @@ def test_the_newest_messages_stay_as_they_are() -> None:
 @pytest.mark.parametrize("excess", [0.4, 0.6, 0.7])
 def test_no_more_is_shortened_than_needed_oldest_first(excess: float) -> None:
     memory = AutoContextMemory(ALONE)
-    memory.add_messages(work())
+    memory.add_messages(work(read=page))
     before = memory.token_count
     config = ALONE.model_copy(update={"target_ratio": excess * before / ALONE.token_trigger})
-    memory = passed(work(), config)
+    memory = passed(work(read=page), config)
     places = [i for i, m in enumerate(memory.messages) if m.origin is not None]
     results = [i for i, m in enumerate(memory.messages) if m.tool_results]
     assert places == results[: len(places)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext.text.excerpts import alone, excerpt, pieces
+from autocontext.text.excerpts import alone, excerpt, pieces, without_number
 
 TEXTS = st.text(st.sampled_from('ab1 .,;\n"{}[]:…错。\\'), max_size=1_500) | st.lists(
     st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=30), max_size=5), max_size=30
@@ -506,6 +506,26 @@ def test_what_a_tool_puts_above_its_output_is_not_shown_instead_of_it(label: str
     lines = [label, *(f"{c * 9} is what part {c} of the report says" for c in "abcdefghijk")]
     text = "\n".join(number.format(n) + line for n, line in enumerate(lines, 28))
     assert label not in excerpt(text, 70, lambda piece: 0.1)[0]
+
+
+@pytest.mark.parametrize(
+    ("opening", "below"),
+    [
+        ("    except OSError_{n}:", "        retry_{n}()"),
+        ("import (", '    "os_{n}"'),
+        ("Anlage {n}:", "  Rechnung {n} von Maier"),
+        ("第{n}步（", "    检查第{n}项"),
+    ],
+)
+@pytest.mark.parametrize("number", ["", "{:6d}\t"])
+def test_a_line_that_only_opens_what_follows_stands_with_it(opening: str, below: str, number: str) -> None:
+    block = [line.format(n=n) for n in range(10) for line in (opening, below, f"{' ' * 8}{chr(97 + n) * 30}")]
+    text = "\n".join(number.format(n) + line for n, line in enumerate(block, 1))
+    openings = {block[i].strip() for i in range(0, 30, 3)}
+    short, _ = excerpt(text, len(text) // 3, lambda piece: 3.0 if without_number(piece) in openings else 0.1)
+    lines = [without_number(line) for line in short.split("\n")]
+    assert openings & {*lines}
+    assert not any(line in openings and next_ == "…" for line, next_ in pairwise([*lines, "…"]))
 
 
 @pytest.mark.parametrize("printed", [False, True])
