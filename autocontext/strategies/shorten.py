@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import SHORTENED
-from autocontext.history.proposals import Proposal, Question
+from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import Answered, View
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_note, is_pinned, is_user_turn, leaves, texts_in
 from autocontext.strategies.in_hand import in_hand
@@ -159,9 +159,10 @@ class Shorten:
             stop = min(stop, recent(view, self.config))
         self._spared = instructions(self.config, view)
         self._over = self._reloads(view)
-        over = set(self._over)
+        over, first = set(self._over), next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
         before = [i for i in range(stop) if i not in over and not keep(view.messages[i])]
-        return [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
+        long = [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
+        return [i for i in long if not is_user_turn(view.messages[i]) or first < i < view.latest_user]
 
     def _bulk(self, view: View, places: Container[int]) -> list[int]:
         """Where the one result of a message says little: those that repeat their calls, then floods.
@@ -229,11 +230,7 @@ class Shorten:
         return at >= view.unread or is_pinned(view.messages[at]) or at <= view.compacted
 
     def _is_long(self, m: Msg) -> bool:
-        if is_note(m) or is_user_turn(m):
-            return False
-        spared = self._spared.get(m.id, ())
-        sizes = (len(b.text) for k, b in enumerate(m.content) if b.type == "tool_result" and k not in spared)
-        results = any(size > self._characters + _MARK for size in sizes)
+        results = any(len(text) > self._characters + _MARK for text in self._results(m).values())
         return results or any(len(text) > _ARGUMENT + _MARK for use in m.tool_uses for text in texts_in(use.input))
 
     def _number(self, view: View, index: int) -> int:
@@ -265,12 +262,12 @@ class Shorten:
             return None
         blocks: dict[int, str | Question] = {}
         before = after = 0
-        for k, block in enumerate(original.content):
-            if block.type != "tool_result" or len(text := block.text) <= characters or k in self._spared.get(m.id, ()):
+        now = self._results(m)
+        for k, text in self._results(original).items():
+            if len(text) <= characters or k not in now:
                 continue
-            now = m.content[k]
-            size = len(now.text) if now.type == "tool_result" else len(text)
-            short, missing = self._excerpts_of(view, index, k, block).of(characters)
+            size = len(now[k])
+            short, missing = self._excerpts_of(view, index, k, original).of(characters)
             if len(short) <= _WORTHWHILE * size:
                 blocks[k] = f"{quoted(short)}\n{rendering.left_out(number, missing, len(text))}".lstrip()
                 before, after = before + size, after + len(short) + _MARK
@@ -283,13 +280,29 @@ class Shorten:
         saved = int(view.tokens(index, index + 1) * (before - after) / max(texts, before, 1) / _SURELY)
         return _Short(blocks, argument if arguments else None, saved) if saved > 0 else None
 
-    def _excerpts_of(self, view: View, index: int, block: int, original: ToolResultBlock) -> Excerpts:
+    def _results(self, m: Msg) -> dict[int, str]:
+        """By place in a message, its results that are not spared; of an agent without tools, what its terminal printed.
+
+        That stands in a message in the user's role.
+        """
+        if is_note(m):
+            return {}
+        if is_user_turn(m):
+            from autocontext.notes.sentences import is_output  # noqa: PLC0415 (not needed before the first pass)
+
+            return {MESSAGE_TEXT: m.text} if len(m.text) > self._characters and is_output(m.text) else {}
+        spared = self._spared.get(m.id, ())
+        return {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock) and k not in spared}
+
+    def _excerpts_of(self, view: View, index: int, block: int, original: Msg) -> Excerpts:
         """The excerpts of a result, rated by what stands in the view in which it was first cut."""
         key = view.ids[index], block
         if key not in self._excerpts:
             worth = self._rated(view)
-            outcome = worth.outcome(index, original)
-            self._excerpts[key] = Excerpts(original.text, worth.after(index), outcome=outcome)
+            result = original if block == MESSAGE_TEXT else original.content[block]
+            outcome = worth.outcome(index, result) if isinstance(result, ToolResultBlock) else ""
+            text = result.text if isinstance(result, ToolResultBlock) else original.text
+            self._excerpts[key] = Excerpts(text, worth.after(index), outcome=outcome)
         return self._excerpts[key]
 
 

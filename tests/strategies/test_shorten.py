@@ -115,6 +115,30 @@ def test_a_result_that_shows_again_what_its_call_has_written_gives_way_first(too
     assert (read, [use.input for m in view for use in m.tool_uses][-1]) == (log(1), {"new": "\n".join(new)})
 
 
+@pytest.mark.parametrize(
+    ("head", "line", "foot"),
+    [
+        ("", "  CC drivers/net/unit{n}.o", "\nroot@box:/src$ "),
+        ("Observation: ", "Zeile {n} des Berichts ist geprüft", ""),
+        ("<output>\n", "第{n}项检查完毕", "\n</output>"),
+    ],
+)
+def test_what_a_terminal_has_printed_in_the_users_role_is_shortened_and_no_words_of_the_user(
+    head: str, line: str, foot: str
+) -> None:
+    printed = head + "\n".join([line.replace("{n}", str(n)) for n in range(120)] + ["error: disk 77 failed"]) + foot
+    told = "Nimm danach den zweiten Weg, nicht den ersten. " * 12
+    messages = [user(told), assistant("```\nmake\n```"), user(printed), assistant("It failed."), user(told)]
+    messages += [assistant("```\nmake\n```"), user(printed)]
+    memory = passed(messages)
+    texts = [m.text for m in memory.messages]
+    assert [text == m.text for text, m in zip(texts, messages, strict=True)] == [True, True, False, *[True] * 4]
+    assert "error: disk 77 failed" in texts[2]
+    assert MARK.search(texts[2])
+    assert memory.reload("m3")[0].text == printed
+    assert_valid_chat(memory.messages)
+
+
 FLOODS: list[tuple[str, dict[str, str], str, str]] = [
     ("bash", {"command": "make"}, "  CC       drivers/net/unit{n}.o", "{digest} is what I found."),
     ("suche", {"muster": "Rechnung"}, "./archiv/jahr{n}/liste.txt: Rechnung Nummer {n}", "{digest}: bezahlt."),
