@@ -513,7 +513,7 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
         end = field.end()
         if field["key"] is None:
             worths = [_worth_of_field(part, used) for part in _FIELD.finditer(field.group())]
-        elif RECORD_KEY.search(field["key"]) and find(field["value"].strip('"'), call) >= 0:
+        elif _is_said(field, call):
             worths = [_OF_ECHO]
         else:
             worths = [_worth_of_field(field, used)]
@@ -523,6 +523,13 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
             name = next(filter(None, reversed(path)), "") if field["key"] is not None else ""
             said = f'"{name}": … ' * bool(name) + one_line(field.group()[: 10 * _LONGEST_LINE])
             yield late, place * _RECORD_PLACES + within[-1], said
+
+
+def _is_said(field: re.Match[str], call: str) -> bool:
+    """Whether a field only says again what its call says: the key of the record, or a phrase such as a reason."""
+    value = field["value"].strip('"')
+    is_phrase = " " in value and len(value) >= _ECHO and not ERROR.search(field.group(), 0, _LONGEST_LINE)
+    return (is_phrase or RECORD_KEY.search(field["key"]) is not None) and find(value, call) >= 0
 
 
 def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float:

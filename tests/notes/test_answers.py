@@ -443,6 +443,28 @@ def test_an_id_that_only_repeats_the_call_comes_last() -> None:
 
 
 @pytest.mark.parametrize(
+    ("call", "record", "said", "new"),
+    [
+        ("cancel_order #W7, no longer needed", {"cancel_reason": "no longer needed", "refund": 31.5}, "needed", "31.5"),
+        ("umbuchen auf die erste Klasse", {"wunsch": "auf die erste Klasse", "aufpreis": 88}, "Klasse", "88"),
+        ("close_ticket 4, sent by courier", {"note": "sent by courier", "closed_by": "ada"}, "courier", "ada"),
+    ],
+)
+def test_a_phrase_that_only_repeats_the_call_comes_last(
+    call: str, record: dict[str, object], said: str, new: str
+) -> None:
+    answer = told(json.dumps(record), call=call, characters=30)
+    assert new in answer
+    assert said not in answer
+    assert told(json.dumps(record), call=call, characters=90) == json.dumps(record)
+
+
+def test_an_error_in_the_words_of_the_call_is_told() -> None:
+    record = json.dumps({"error": "users not found in database", "hint": "look elsewhere"})
+    assert "users not found" in told(record, call="find users not found in database", characters=40)
+
+
+@pytest.mark.parametrize(
     ("call", "record"),
     [
         ("list unpaid invoices", {"status": "paid", "total": 31}),
