@@ -528,7 +528,7 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
 def _is_said(field: re.Match[str], call: str) -> bool:
     """Whether a field only says again what its call says: the key of the record, or a phrase such as a reason."""
     value = field["value"].strip('"')
-    is_phrase = " " in value and len(value) >= _ECHO and not ERROR.search(field.group(), 0, _LONGEST_LINE)
+    is_phrase = " " in value and len(value) >= _ECHO and not ERROR.search(value, 0, _LONGEST_LINE)
     return (is_phrase or RECORD_KEY.search(field["key"]) is not None) and find(value, call) >= 0
 
 
