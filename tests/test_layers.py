@@ -18,8 +18,8 @@ PACKAGE = Path(autocontext.__file__).parent
 
 # Rooms (folders) and the modules at the door, lowest first: what a module imports stands to its left, or in its room.
 LAYERS = [
-    "_version", "redaction", "errors", "messages", "requests", "events", "prompts", "prices", "config", "plan",
-    "flows", "text", "tokens", "formats", "ranking", "history", "notes", "strategies", "models",
+    "_version", "caches", "redaction", "errors", "messages", "requests", "events", "prompts", "prices", "config",
+    "plan", "flows", "text", "tokens", "formats", "ranking", "history", "notes", "strategies", "models",
     "compression", "stores", "content", "cache", "memories", "tools", "steering", "memory", "loop", "testing",
     "optimizer", "sessions", "compat", "suite", "__init__", "adapters", "cli", "__main__",
 ]  # fmt: skip
@@ -30,8 +30,8 @@ UPWARD = {
 }
 # These rooms, doors and modules do no I/O. Of `compression` the drivers of a pass do, of `cache` all but its keys.
 CORE = {
-    "_version", "redaction", "errors", "messages", "requests", "events", "prompts", "prices", "config", "plan",
-    "tokens", "text", "ranking", "history", "notes", "strategies", "compression",
+    "_version", "caches", "redaction", "errors", "messages", "requests", "events", "prompts", "prices", "config",
+    "plan", "tokens", "text", "ranking", "history", "notes", "strategies", "compression",
     "cache.canonical", "cache.canonical_numbers",
 }  # fmt: skip
 DRIVERS = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, MutableMapping, Sequence
 from copy import copy
-from functools import lru_cache
 
+from autocontext.caches import cached
 from autocontext.compression.request_sum import RequestSum
 from autocontext.history.log import Log, ViewChange
 from autocontext.messages import Msg
@@ -50,7 +50,7 @@ class TokenSum:
         """Whether `correction` was computed with that bound."""
         # Line by line, where the counter can: most lines of a note are those of the note before it.
         by_line = counter.count_lines if isinstance(counter, VocabularyCounter) else counter.count_text
-        self.count_text = lru_cache(maxsize=_REMEMBERED)(by_line)
+        self.count_text = cached(_REMEMBERED)(by_line)
         """Tokens of a text of a note."""
         self.request = RequestSum(log)
         """Images and bytes of the view."""

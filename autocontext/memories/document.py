@@ -6,9 +6,9 @@ import html
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
+from autocontext.caches import cached
 from autocontext.history.cached import cached_property
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.text.rendering import escaped
@@ -65,7 +65,7 @@ def facts_of(document: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 # Cached, so that an unchanged fact keeps its line.
-@lru_cache(maxsize=8192)
+@cached(8192)
 def _fact(key: str, content: str, category: str, confidence: float, error: str) -> Fact:
     return Fact(key, content.strip(), category.strip() or "context", confidence, error.strip())
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any, Literal
 
+from autocontext.caches import cached
 from autocontext.errors import ConfigError
 from autocontext.flows.forking import fork_lock
 from autocontext.ranking import RelevanceRanker, default_ranker
@@ -52,7 +52,7 @@ def index_for(ranker: RelevanceRanker | None, texts: Sequence[str]) -> FactIndex
         return FactIndex(ranker)
 
 
-@lru_cache(maxsize=8)
+@cached(8)
 def _cached_index(_texts: tuple[str, ...]) -> FactIndex:
     return FactIndex()
 
@@ -135,7 +135,7 @@ _NEGATIONS = frozenset(
 )
 
 
-@lru_cache(maxsize=8192)
+@cached(8192)
 def _word_set(text: str) -> frozenset[str]:
     return frozenset(term for word, _ in words(text) for term in (pairs(word) if is_cjk(word) else [word]))
 

@@ -10,10 +10,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from autocontext.caches import cached
 from autocontext.messages import ToolResultBlock
 from autocontext.notes.sentences import announces, sentences
 from autocontext.notes.values import find, known_values
@@ -238,7 +238,7 @@ def _json(text: str) -> Any:
         return None
 
 
-@lru_cache(maxsize=_READ)
+@cached(_READ)
 def _is_json(text: str) -> bool:
     return _json(text) is not None
 
@@ -358,7 +358,7 @@ def _is_head(line: str) -> bool:
     return line.endswith(_COLONS) and not (_COUNT.search(line) or defines(line) or _may_give_reason(line))
 
 
-@lru_cache(maxsize=_READ)
+@cached(_READ)
 def lines_and_fields(text: str) -> frozenset[str]:
     """The lines or fields of a result that `telling` chooses from, without a comma at the end: the last has none."""
     text = _unwrapped(text)
@@ -372,14 +372,14 @@ def _compared(piece: str) -> str:
     return _ADDRESS.sub("0x", piece.rstrip(",")) if "0x" in piece else piece.rstrip(",")
 
 
-@lru_cache(maxsize=_LINES)
+@cached(_LINES)
 def shape_of(line: str) -> str:
     """A line that measures the tool's own work, without the figure: "Wall time: 0.05 seconds" heads every answer."""
     measure = MEASURE.fullmatch(line)
     return line if measure is None or _may_give_reason(line) else f"{measure[1]} #"
 
 
-@lru_cache(maxsize=_READ)
+@cached(_READ)
 def _lines_of_files(text: str) -> frozenset[str]:
     """The lines of a text that a tool has numbered: with a number that follows the one above, or is followed below."""
     matches = list(_NUMBERED.finditer(text, 0, _SEARCHED))
@@ -402,7 +402,7 @@ def _best(rated: Iterable[tuple[float, int, str]]) -> list[tuple[int, str]]:
     return [(place, text) for worth, place, text in ordered if worth > 0 and text]
 
 
-@lru_cache(maxsize=_READ)
+@cached(_READ)
 def _lines(text: str) -> tuple[tuple[int, str], ...]:
     """The lines at both ends of a text and those between that tell something, each with its place, on one line."""
     if len(text) <= _SEARCHED:
@@ -447,13 +447,13 @@ def _squeezed(text: str) -> str:
     return " ".join(one_line(text).split())
 
 
-@lru_cache(maxsize=_LINES)
+@cached(_LINES)
 def _may_give_reason(line: str) -> bool:
     """Whether a line has a word of an error; cached, since each note of each pass rates the lines anew."""
     return ERROR.search(line) is not None
 
 
-@lru_cache(maxsize=_READ)
+@cached(_READ)
 def _word_of_error(line: str) -> tuple[int, int] | None:
     """Where the first word of an error stands in a line; cached, since a line is cut for every width of every note."""
     found = ERROR.search(line)
@@ -479,7 +479,7 @@ def _worth(line: str, used: Callable[[str], float], call: str, parts: Sequence[s
     return worth * (0.2 if _FRAME.match(line) else 1.0)
 
 
-@lru_cache(maxsize=_LINES)
+@cached(_LINES)
 def _says_nothing(line: str) -> bool:
     if not any(map(str.isalnum, line)) or _SAYS_NOTHING.fullmatch(line) or _PROGRESS.search(line):
         return True

@@ -11,11 +11,11 @@ import shlex
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
+from autocontext.caches import cached
 from autocontext.messages import ToolUseBlock, leaves
 from autocontext.notes.answers import RECORD_KEY, Answer
 from autocontext.notes.commands import places_of, starts
@@ -377,7 +377,7 @@ def writes(command: str) -> bool:
     return _WRITES.search(_IN_QUOTES.sub("''", command)) is not None
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def words_of(tool: str) -> tuple[str, ...]:
     """The words of a tool's own name, in lower case; what stands before "__" or "." is a server's."""
     own = re.split(r"__|\.", tool[:_LONGEST_PATH])[-1]

@@ -9,9 +9,9 @@ import posixpath
 import re
 from collections.abc import Iterator
 from fnmatch import translate
-from functools import lru_cache
 from typing import NamedTuple
 
+from autocontext.caches import cached
 from autocontext.messages import ToolUseBlock
 from autocontext.notes.calls import command_line, commands_of, path_of, words_of, writes
 from autocontext.notes.readings import reading_of
@@ -66,7 +66,7 @@ def instructions_of(use: ToolUseBlock, sources: tuple[str, ...]) -> Instructions
     return Instructions(names, ", ".join(files), part, surely=all(map(_ABSOLUTE.match, names)))
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def _matchers(sources: tuple[str, ...]) -> tuple[re.Pattern[str], frozenset[str]]:
     """A pattern for `_lower` paths, and the words of tools' names."""
     names = [name.lower() for name in sources]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from functools import lru_cache
 from typing import NamedTuple
 
+from autocontext.caches import cached
 from autocontext.text.rendering import printable
 
 LONG = 160
@@ -91,7 +91,7 @@ class _Object(NamedTuple):
     outer: _Object | None
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def _objects(line: str) -> tuple[list[int], list[_Object | None]]:
     """Places of braces in a line of JSON, and after each the innermost object that is open there."""
     places, opened, innermost = list[int](), list[_Object | None](), None

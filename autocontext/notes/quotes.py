@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from math import fsum
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from autocontext.caches import cached
 from autocontext.history.runs import Runs
 from autocontext.notes.calls import Call, lasting_texts
 from autocontext.notes.pieces import line_around
@@ -224,7 +224,7 @@ def _stale_messages(calls: Iterable[Call]) -> set[int]:
     return stale
 
 
-@lru_cache(maxsize=4_096)
+@cached(4_096)
 def _line_values(line: str) -> tuple[str, ...]:
     """The values of a line, each once; cached, as most lines are candidates in every rendering."""
     return tuple(values_in(line) | {line.strip()})

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
+from autocontext.caches import cached
 from autocontext.notes.values import values_in
 from autocontext.text.caseless import Caseless
 
@@ -256,7 +256,7 @@ def of_piece(piece: str) -> int:
     return _worth(piece[: 2 * _LONGEST]) if _is_prose(piece) else PASTE
 
 
-@lru_cache(maxsize=512)
+@cached(512)
 def of_user(text: str) -> tuple[Sentence, ...]:
     """The sentences of a user's message."""
     result: list[Sentence] = []

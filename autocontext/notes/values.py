@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
+from autocontext.caches import cached
 from autocontext.messages import leaves
 
 _LONGEST = 200
@@ -79,12 +79,12 @@ def known_values(text: str) -> frozenset[str]:
     return (_values_of_line if len(text) <= _LINE else _values_of_text)(text)
 
 
-@lru_cache(maxsize=8_192)
+@cached(8_192)
 def _values_of_line(line: str) -> frozenset[str]:
     return frozenset(values_in(line))
 
 
-@lru_cache(maxsize=512)
+@cached(512)
 def _values_of_text(text: str) -> frozenset[str]:
     return frozenset(values_in(text))
 
@@ -121,7 +121,7 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[at : at + size]
 
 
-@lru_cache(maxsize=16_384)
+@cached(16_384)
 def _names(run: str) -> tuple[str, ...]:
     """The values in a run of characters without a break."""
     if len(run) > _LONGEST:

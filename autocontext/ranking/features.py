@@ -6,8 +6,8 @@ The weights are one setting for facts, conversations and documents in any langua
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
+from autocontext.caches import cached
 from autocontext.text.stems import stem
 from autocontext.text.stop_words import LIGHT_WORDS, STOP_WORDS
 from autocontext.text.words import is_cjk, parts, weak_signs, words
@@ -34,7 +34,7 @@ def features(text: str) -> dict[str, float]:
     return totals
 
 
-@lru_cache(maxsize=65_536)
+@cached(65_536)
 def _of_word(word: str, written: str) -> tuple[tuple[str, float], ...]:
     if word in STOP_WORDS:
         return ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
+from autocontext.caches import register
 from autocontext.flows.forking import fork_lock
 
 K = TypeVar("K")
@@ -19,6 +20,13 @@ class Kept(Generic[K, V]):
         self._lock = fork_lock()
         self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._size = 0
+        register(self)
+
+    def cache_clear(self) -> None:
+        """Forget everything: some of it may be erased."""
+        with self._lock:
+            self._values.clear()
+            self._size = 0
 
     def get(self, key: K) -> V | None:
         """The value of a key, if it is kept."""

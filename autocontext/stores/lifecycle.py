@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from autocontext.caches import forget_texts
 from autocontext.errors import Conflict, InvalidMessage
 from autocontext.history.children import ancestors
 from autocontext.history.entries import Entry
@@ -83,6 +84,7 @@ class Lifecycle:
                 break
             # Once more: while the session grew, a new note may have quoted a message.
         self.scrub()
+        forget_texts()
         return len(erased)
 
     def search(

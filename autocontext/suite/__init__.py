@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
+from autocontext.caches import forget_texts
 from autocontext.config import AutoContextConfig
 from autocontext.content import PrunePolicy
 from autocontext.content.store import DatabaseContentStore
@@ -197,8 +198,12 @@ class AutoContext(DatabasePart):
         copy_all(self, to, progress)
 
     def scrub(self) -> None:
-        """Remove replaced and deleted data of all parts from the files; see `Database.scrub`."""
+        """Remove replaced and deleted data of all parts from the files, and from the caches of this process.
+
+        See `Database.scrub`.
+        """
         self.database.scrub()
+        forget_texts()
 
     def rotate(self) -> int:
         """Encrypt all rows that have another key with the current one; returns their number.

@@ -6,11 +6,12 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import log
 from typing import NamedTuple
+
+from autocontext.caches import cached
 
 _LONG_LINE = 200
 """Characters; a longer line is cut into records, fields or sentences."""
@@ -142,7 +143,7 @@ def without_number(line: str) -> str:
     return line[number.end() :].strip() if number else line.strip()
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cached(_REMEMBERED)
 def defines(line: str) -> bool:
     """Whether a line begins a function or class, or names a record; a number that a tool put before it is no part.
 

@@ -8,7 +8,8 @@ that parts them. What they miss, the character n-grams of `features` catch.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from autocontext.caches import cached
 
 _IRREGULAR_FORMS = """
 be am is are was were been being
@@ -60,7 +61,7 @@ _SHORTEST = 4
 """Letters that a suffix leaves."""
 
 
-@lru_cache(maxsize=65_536)
+@cached(65_536)
 def stem(word: str) -> str:
     """The stem of a lower-case word; words with anything but ASCII letters are returned unchanged."""
     irregular = _IRREGULAR.get(word)
@@ -130,7 +131,7 @@ def _irregular_stems() -> dict[str, str]:
 _IRREGULAR = _irregular_stems()
 
 
-@lru_cache(maxsize=4_096)
+@cached(4_096)
 def roots(stem: str) -> tuple[str, ...]:
     """Texts of which every word in lower case with this stem holds one."""
     # `stem` cuts words off, and changes no more than the last letter of what stays.

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain
 
+from autocontext.caches import cached
 from autocontext.text.normal_forms import normalized
 from autocontext.text.stems import stem
 from autocontext.text.stop_words import STOP_WORDS, cjk_stop
@@ -109,7 +110,7 @@ def _terms_of_word(match: str) -> Sequence[str]:
 
 _CACHED = 64
 """Characters of the longest word whose terms are remembered."""
-_cached_terms = lru_cache(maxsize=65_536)(_terms_of_word)
+_cached_terms = cached(65_536)(_terms_of_word)
 
 
 def split(text: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -137,7 +138,7 @@ def _terms_of_chunk(chunk: str) -> Sequence[str]:
     return tuple(chain.from_iterable(map(_terms_of, _word().findall(chunk))))
 
 
-_cached_terms_of_chunk = lru_cache(maxsize=65_536)(_terms_of_chunk)
+_cached_terms_of_chunk = cached(65_536)(_terms_of_chunk)
 
 
 def is_cjk(word: str) -> bool:

@@ -7,9 +7,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from autocontext.caches import cached
 from autocontext.messages import ContentBlock, Msg, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.text.normal_forms import normalized
 from autocontext.tokens.chunks import CHUNK_CHARS, chunks, lines
@@ -131,7 +132,7 @@ _SHORT = 256
 @cache
 def _cached_count(name: str) -> Callable[[str], int]:
     """A cached count of short texts; not kept in the counter, which is a value and may be pickled."""
-    return lru_cache(maxsize=8192)(VocabularyCounter(name)._count)  # noqa: SLF001 (the cache belongs to the class)
+    return cached(8192)(VocabularyCounter(name)._count)  # noqa: SLF001 (the cache belongs to the class)
 
 
 _PAGE = 4096
@@ -140,7 +141,7 @@ _PAGE = 4096
 
 @cache
 def _cached_page_count(name: str) -> Callable[[str], int]:
-    return lru_cache(maxsize=512)(VocabularyCounter(name).count_lines)
+    return cached(512)(VocabularyCounter(name).count_lines)
 
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{128,}={0,2}")
