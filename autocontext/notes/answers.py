@@ -160,6 +160,8 @@ _RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST
 """A short record is quoted whole, with its name: its fields alone would look like those of the record beside it."""
 _RECORD = re.compile(rf"(?:{_KEY})?\{{(.*)\}},?")
 _KEYS = re.compile(_KEY)
+_CLAUSE = re.compile(r"[,;] |[，；、。]| [—–-] ")
+"""What ends a clause."""
 _ITEM = re.compile(r"(?:\d{1,3}([.)])|([-*•])|(<li))[ >]\S")
 """An item of a list."""
 _ENTRY = re.compile(r"([-dlbcps][rwxsStT-]{9}[+.@]? .*|total \d+)|\S+")
@@ -645,14 +647,21 @@ def _kind(piece: str) -> tuple[str, ...]:
 
 
 def _cut(line: str, characters: int) -> str:
-    """A line cut between words to a number of characters: its beginning, and its telling word if that is behind it."""
+    """A line cut between words to a number of characters: its beginning, and its telling word if that is behind it.
+
+    In another clause, that is not about what the line begins with: "Login accepted, shares denied" is cut to the second.
+    """
     if len(line) <= characters:
         return line
     begin, end = _word_of_error(line) or (0, 0)
     if end <= characters:
         return line[: _end_of_word(line, 0, characters)].strip() + "…"
-    head = _end_of_word(line, 0, characters // _HEAD)
-    start = max(head, line.rfind(" ", 0, max(1, begin - _BEFORE)) + 1)
+    clause = max((sign.end() for sign in _CLAUSE.finditer(line, 0, begin)), default=0)
+    head = 0 if clause else _end_of_word(line, 0, characters // _HEAD)
+    if not clause or end - clause > characters:
+        start = max(head, line.rfind(" ", 0, max(1, begin - _BEFORE)) + 1)
+    else:
+        start = clause
     stop = _end_of_word(line, start, start + characters - head)
     return line[:head].strip() + "…" + line[start:stop].strip() + ("…" if stop < len(line) else "")
 

@@ -41,7 +41,7 @@ _MARK = 60
 """Characters that the mark of a short form takes."""
 _SURELY = 1.04
 """Estimates from characters are so much too good at most."""
-_WORTHWHILE = 0.8
+_WORTHWHILE = 0.7
 """A result of which more would remain stays as it is."""
 _FURTHER = 0.1
 """Share of the window by which a pass that shortens goes under its target: the prompt's cache is lost anyway, and the

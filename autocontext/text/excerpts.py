@@ -62,6 +62,8 @@ _LINE_NUMBER = re.compile(r"\s*(\d{1,7})(?:[\t:|→]|\s|$)")
 """The number that a tool puts before a line of a file."""
 _NUMBERED, _LEAST_LINES = 0.8, 3
 """Share of the lines of a text, and fewest lines, that have such numbers, each one higher than the one before."""
+_MOST_BELOW = 3
+"""Lines below a file that are the tool's own words."""
 _DEFINES = re.compile(
     r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|override|async|pub|data) ){0,5}"
     r"(?:def|class|func|function|fn|fun|interface|struct|enum|impl|trait|module|namespace|sub|proc)\b"
@@ -515,14 +517,28 @@ def _is_own_field(text: str, piece: Piece) -> bool:
     )
 
 
-def _empty_lines(said: Sequence[str]) -> set[int]:
-    """Where lines of a file stand that have a number and nothing else with a letter or digit."""
-    heads = [_LINE_NUMBER.match(line) for line in said]
-    numbers = [int(head[1]) if head else -1 for head in heads]
-    follow = sum(1 for a, b in pairwise(numbers) if b == a + 1 > 0)
-    if len(said) < _LEAST_LINES or follow < _NUMBERED * (len(said) - 1):
-        return set()
-    return {i for i, head in enumerate(heads) if head and not any(map(str.isalnum, said[i][head.end() :]))}
+class _Numbered(NamedTuple):
+    """Of a text of which nearly all lines have numbers, as tools show a file."""
+
+    empty: set[int]
+    """Where lines stand that have a number and nothing else with a letter or digit."""
+    below: range
+    """Where the tool's own words stand below the file: that it was clipped, and how to go on."""
+
+    @classmethod
+    def of(cls, text: str, found: Sequence[Piece], said: Sequence[str]) -> _Numbered:
+        """No lines, for another text."""
+        heads = [_LINE_NUMBER.match(line) for line in said]
+        numbers = [int(head[1]) if head else -1 for head in heads]
+        follow = sum(1 for a, b in pairwise(numbers) if b == a + 1 > 0)
+        if len(said) < _LEAST_LINES or follow < _NUMBERED * (len(said) - 1):
+            return cls(set(), range(0))
+        empty = {i for i, head in enumerate(heads) if head and not any(map(str.isalnum, said[i][head.end() :]))}
+        below = 1 + max(i for i, head in enumerate(heads) if head)
+        stop = min(len(said), below + _MOST_BELOW)
+        if below < stop and _within_line(text, found[below - 1].stop, found[below].start):
+            below -= 1  # they begin in the last line of the file
+        return cls(empty, range(below, stop))
 
 
 def _repeats(said: Sequence[str]) -> set[int]:
@@ -599,7 +615,10 @@ class Excerpts:
             self._worths[i] += _ALONE if i in lonely else _AT_ENDS * (own[i] > 0)
         for i in self._first if outcome else ():
             self._worths[i] += _OUTCOME * (" ".join(said[i].split()) == outcome)
-        self._empty = _empty_lines(said) | (set() if repeats else _repeats(said))
+        numbered = _Numbered.of(text, found, said)
+        for i in numbered.below:
+            self._worths[i] += _ALONE
+        self._empty = numbered.empty | (set() if repeats else _repeats(said))
         for i in self._empty:
             self._worths[i] = 0.0
         self._beside_nothing = self._empty | dependent

@@ -509,6 +509,22 @@ def test_what_a_tool_puts_above_its_output_is_not_shown_instead_of_it(label: str
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        "\n<clipped>This is a part of the file.",
+        "\n(noch 40 Zeilen darunter)",
+        "\n后面还有四十行没有显示",
+        " <clipped><NOTE>Due to the limit, only a part of this file, up to here, has been shown to you now. "
+        "You should search inside the file for what you are looking for before you call this tool again.</NOTE>",
+    ],
+)
+def test_what_a_tool_says_below_a_file_stays(words: str) -> None:
+    text = "\n".join(f"{n:6}\tvalue_{n} = table[{n * 7}]" for n in range(1, 200)) + words
+    short, _ = excerpt(text, len(text) // 8, lambda piece: 3.0 if "1" in piece else 0.1)
+    assert short.endswith(words.strip())
+
+
+@pytest.mark.parametrize(
     ("opening", "below"),
     [
         ("    except OSError_{n}:", "        retry_{n}()"),
