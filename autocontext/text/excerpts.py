@@ -110,7 +110,7 @@ _AROUND = (0.4, 0.2, 0.1)
 
 
 _OUTCOME = 100.0
-"""Worth of the line that says what came of it: it stays whatever else does."""
+"""Worth of the line that says what came of it, and of what a tool says below a file: it stays whatever else does."""
 _COUNTS = 1.0
 """Worth of a last line with a count."""
 _LONGEST_COUNT = 200
@@ -617,7 +617,7 @@ class Excerpts:
             self._worths[i] += _OUTCOME * (" ".join(said[i].split()) == outcome)
         numbered = _Numbered.of(text, found, said)
         for i in numbered.below:
-            self._worths[i] += _ALONE
+            self._worths[i] += _OUTCOME
         self._empty = numbered.empty | (set() if repeats else _repeats(said))
         for i in self._empty:
             self._worths[i] = 0.0

@@ -512,15 +512,17 @@ def test_what_a_tool_puts_above_its_output_is_not_shown_instead_of_it(label: str
     "words",
     [
         "\n<clipped>This is a part of the file.",
-        "\n(noch 40 Zeilen darunter)",
+        "\n(noch 40 Zeilen darunter, mit einem Teil der Tabelle)\nWeiter mit dem Befehl für die nächste Seite",
         "\n后面还有四十行没有显示",
-        " <clipped><NOTE>Due to the limit, only a part of this file, up to here, has been shown to you now. "
-        "You should search inside the file for what you are looking for before you call this tool again.</NOTE>",
+        " <clipped><NOTE>Only a part of this file is shown. "
+        + "You should search in it before you call this again. " * 3
+        + "</NOTE>",
     ],
 )
 def test_what_a_tool_says_below_a_file_stays(words: str) -> None:
-    text = "\n".join(f"{n:6}\tvalue_{n} = table[{n * 7}]" for n in range(1, 200)) + words
-    short, _ = excerpt(text, len(text) // 8, lambda piece: 3.0 if "1" in piece else 0.1)
+    names = [f"{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(200)]
+    text = "\n".join(f"{n:6}\t{name * 3} = {name}[{n * 7}]" for n, name in enumerate(names, 1)) + words
+    short, _ = excerpt(text, len(text) // 8, lambda piece: 6.0 if "1" in piece else 0.1)
     assert short.endswith(words.strip())
 
 
