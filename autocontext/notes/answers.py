@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from autocontext.caches import cached
@@ -166,6 +166,9 @@ _ITEM = re.compile(r"(?:\d{1,3}([.)])|([-*•])|(<li))[ >]\S")
 """An item of a list."""
 _ENTRY = re.compile(r"([-dlbcps][rwxsStT-]{9}[+.@]? .*|total \d+)|\S+")
 """An entry of a listing: what `ls -l` prints, or a name."""
+_RECORD_HEAD = re.compile(r"\d{1,3}[.)](?= )|[^\s\d\"'{}\[\]()]{3,40}\d[^\s\"'{}()]{0,40}(?= |$)")
+"""What a record in a list of lines may begin with: its number in the list, or a name with a number such as an id."""
+_NO_DIGITS = str.maketrans("", "", "0123456789")
 _BRACKET = re.compile(r"(?:\"((?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40})?([\[{])|([\]}])|\"(?:[^\"\\]|\\.)*\"")
 _PART_OF = re.compile(r'"(?:[^"\\]|\\.){1,80}": … ')
 """Before a field of a record inside of another one: what that is in it."""
@@ -291,11 +294,27 @@ def telling(
     if _is_json(text) and (fields := list(_fields(text, used, call))):
         return _best((weighed(worth, field), i, field) for worth, i, field in fields)
     lines = _Lines(_lines(text), _lines_of_files(text), call, failed=bool(answer.status), looks=looks)
-    rated = [(lines.rate(k, used, weighed), place, line) for k, (place, line) in enumerate(lines.said)]
+    places = _with_records(lines.said)
+    rated = [(lines.rate(k, used, weighed), places[k], line) for k, (_, line) in enumerate(lines.said)]
     # An echo of the call only if nothing else came back.
     least = _OF_BEST * max((worth for worth, _, _ in rated), default=0.0)
     answers = [item for item in rated if item[0] > (least if item[2] in lines.numbered else _OF_ECHO)]
     return _best(answers or rated) or [(0, _without_prompt(text))]
+
+
+def _with_records(lines: Sequence[tuple[int, str]]) -> list[int]:
+    """The place of each line, with the record that it stands in where a text lists several of some lines each."""
+    kinds = [
+        "-" if begins_record(line) else head[0].translate(_NO_DIGITS) if (head := _RECORD_HEAD.match(line)) else ""
+        for _, line in lines
+    ]
+    times = Counter(kinds)
+    first = next((kind for kind in kinds if kind and times[kind] >= _RECORDS), "")
+    heads = {k for k, kind in enumerate(kinds) if kind == first}
+    if not first or len(lines) < 2 * len(heads):  # each line is a record of its own
+        return [place for place, _ in lines]
+    records = accumulate(k in heads for k in range(len(lines)))
+    return [(place + 1) * _RECORD_PLACES + record for (place, _), record in zip(lines, records, strict=True)]
 
 
 def _without_prompt(text: str) -> str:
@@ -649,7 +668,7 @@ def _kind(piece: str) -> tuple[str, ...]:
 def _cut(line: str, characters: int) -> str:
     """A line cut between words to a number of characters: its beginning, and its telling word if that is behind it.
 
-    In another clause, that is not about what the line begins with: "Login accepted, shares denied" is cut to the second.
+    In another clause, that is not about what the line begins with: "logins accepted, shares denied".
     """
     if len(line) <= characters:
         return line

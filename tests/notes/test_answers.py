@@ -163,6 +163,36 @@ def test_a_line_is_cut_to_its_reason_not_to_words_that_deny_one(quiet: str, reas
     assert reason.rpartition(" ")[2] in told(f"{quiet} {reason}.", characters=len(reason) + 30)
 
 
+@pytest.mark.parametrize(
+    ("before", "clause"),
+    [
+        ("Null logins were accepted on all three controllers of the domain, but ", "shares are denied"),
+        ("Die Anmeldung gelang auf allen drei Servern des Hauses; ", "nur die Freigaben: Zugriff abgelehnt"),
+        ("三台服务器都接受了空登录，一切正常，", "但是共享目录拒绝访问"),
+    ],
+)
+def test_what_one_clause_says_is_not_told_of_what_another_begins_with(before: str, clause: str) -> None:
+    text = f"{before}{clause}"
+    answer = told(text, characters=len(clause) + 4)
+    assert before[:6] not in answer
+    assert clause in answer
+
+
+@pytest.mark.parametrize(
+    ("head", "more"),
+    [
+        ("arXiv:2402.{n:05}", "Comments: {n} pages, 8 figures, accepted for publication"),
+        ("{n}. Hotel am Markt", "   Preis: {n}9 Euro je Nacht, Frühstück inbegriffen"),
+        ("订单#{n:06} 已付款", "  收货人：第{n}位客户，地址在{n}号楼"),
+    ],
+)
+def test_lines_of_two_records_of_a_list_never_stand_in_one(head: str, more: str) -> None:
+    listed = "\n".join(f"{head.format(n=n)}\n{more.format(n=n)}" for n in range(11, 19))
+    answer = told(f"Found these:\n{listed}", looks=True, characters=110)
+    shown = [n for n in range(11, 19) if str(n) in answer.replace("2402", "")]
+    assert len(shown) == 1
+
+
 @given(st.text(max_size=3_000), st.booleans(), st.integers(20, 200))
 def test_every_quoted_piece_stands_in_the_answer(text: str, is_error: bool, characters: int) -> None:
     words = told(text, is_error=is_error, characters=characters)
