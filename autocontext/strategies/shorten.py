@@ -48,6 +48,8 @@ _FURTHER = 0.1
 next pass comes later. What the agent is working on is not shortened for it."""
 _LEAST_LINES, _REPEATED = 5, 0.6
 """Lines that a call writes, and the share of a result that repeats them, from which on the result says nothing new."""
+_LEAST_ITEM = 12
+"""Characters of an item of a list that stands in one line by no chance."""
 _MANY_LINES, _SAMPLE = 40, 8_000
 """Lines from which on a text may be mostly the same, and characters that are looked at."""
 _ALIKE, _UNUSED = 0.2, 0.25
@@ -307,13 +309,15 @@ class Shorten:
 
 
 def _repeats(pair: Answered) -> bool:
-    """Whether a result repeats what its call has written: the file that was made, with numbers."""
+    """Whether a result repeats what its call has written: the file that was made, with numbers, or a list of items."""
     written = {line.strip() for text in texts_in(pair.use.input) for line in text.split("\n")} - {""}
     if len(written) < _LEAST_LINES:
         return False
-    lines = [without_number(line) for line in pair.output.text.split("\n")]
+    text = pair.output.text
+    lines = [without_number(line) for line in text.split("\n")]
     again = sum(len(line) for line in lines if line in written)
-    return again >= _REPEATED * sum(map(len, lines))
+    items = sum(len(item) for item in written if len(item) >= _LEAST_ITEM and item in text) if len(lines) == 1 else 0
+    return max(again, items) >= _REPEATED * sum(map(len, lines))
 
 
 def _packed(text: str) -> float:

@@ -164,6 +164,28 @@ def test_a_flood_gives_way_before_an_older_page(tool: str, asked: dict[str, str]
     assert len(second) < 1_000
 
 
+@pytest.mark.parametrize(
+    ("tool", "item"),
+    [
+        ("write_todos", "Compare provider {n} with the others"),
+        ("plan_setzen", "Rechnung {n} mit dem Lieferschein vergleichen"),
+        ("更新计划", "检查第{n}家供应商的报价和交货时间"),
+    ],
+)
+def test_a_list_that_a_tool_says_again_gives_way_first(tool: str, item: str) -> None:
+    todos = [{"content": item.format(n=n), "status": "pending"} for n in range(20)]
+    asked, again = {"todos": todos}, f"Updated the list to {todos}"
+    messages = [user("Go."), *tool_exchange("read_page", {"page": 1}, page(1)), *tool_exchange(tool, asked, again)]
+    messages += [assistant("Done."), user("And now?")]
+    size = sum(AutoContextMemory(ALONE).count([m]) for m in messages)
+    config = ALONE.model_copy(update={"target_ratio": (size - 60) / 4_000})
+    view = passed(messages, config).messages
+    read, shown = [r.text for m in view for r in m.tool_results]
+    assert read == page(1)
+    assert len(shown) < len(again) // 2
+    assert [use.input for m in view for use in m.tool_uses][-1] == asked
+
+
 @pytest.mark.parametrize("said", ["tests FAILED in shop", "Test fehlgeschlagen: Rechnung", "测试失败：订单模块出错"])
 def test_what_a_command_prints_of_its_own_words_stays_if_it_tells_what_happened(said: str) -> None:
     command = f"make test && echo all is well || echo {said}; make all"
