@@ -178,7 +178,7 @@ def test_a_list_that_a_tool_says_again_gives_way_first(tool: str, item: str) -> 
     messages = [user("Go."), *tool_exchange("read_page", {"page": 1}, page(1)), *tool_exchange(tool, asked, again)]
     messages += [assistant("Done."), user("And now?")]
     size = sum(AutoContextMemory(ALONE).count([m]) for m in messages)
-    config = ALONE.model_copy(update={"target_ratio": (size - 60) / 4_000})
+    config = ALONE.model_copy(update={"target_ratio": (size - 60) / ALONE.token_trigger})
     view = passed(messages, config).messages
     read, shown = [r.text for m in view for r in m.tool_results]
     assert read == page(1)
