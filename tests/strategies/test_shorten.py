@@ -167,9 +167,12 @@ def test_a_flood_gives_way_before_an_older_page(tool: str, asked: dict[str, str]
 @pytest.mark.parametrize(
     ("tool", "item"),
     [
-        ("write_todos", "Compare provider {n} with the others"),
-        ("plan_setzen", "Rechnung {n} mit dem Lieferschein vergleichen"),
-        ("更新计划", "检查第{n}家供应商的报价和交货时间"),
+        ("write_todos", "Compare what provider {n} offers with the offers of the other ones, and note the price"),
+        ("plan_setzen", "Rechnung {n} mit dem Lieferschein vergleichen und jede Abweichung dem Einkauf melden"),
+        (
+            "更新计划",
+            "检查第{n}家供应商的报价、交货时间和付款条件，把和去年相比的所有变化写进报告，再请采购部确认一次，然后归档并通知财务部和仓库",
+        ),
     ],
 )
 def test_a_list_that_a_tool_says_again_gives_way_first(tool: str, item: str) -> None:
