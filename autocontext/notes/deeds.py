@@ -312,8 +312,7 @@ class Deeds:
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
         """What some calls are about, their number, and for how many the structure says that nothing or an error came.
 
-        An answer that reads like an error without a mark is quoted; "" if there are several such calls: the name alone
-        would say that all went well.
+        The last answer that reads like an error without a mark is quoted: the name alone would say that all went well.
         """
         if len(calls) > 1:
             return self._in_short(about, calls)
@@ -341,9 +340,11 @@ class Deeds:
             )
         if empty:
             return f"{times} -> nothing" if empty == len(calls) else f"{times} ({empty} with nothing)"
-        if not any(map(self._reads_like_an_error, answered)):
+        errors = [call for call in answered if self._reads_like_an_error(call)]
+        if not errors:
             return times
-        return f"{about} -> {self.answer(calls[0], _SHORT_ANSWER)}" if len(calls) == 1 else ""
+        which = f", m{errors[-1].number}" if len(calls) > 1 else ""
+        return f"{times}{which} -> {self.answer(errors[-1], _SHORT_ANSWER)}"
 
     def _reads_like_an_error(self, call: Call) -> bool:
         # Kept, since each note asks of many calls that have no line; with the ledger, as an answer may be erased.

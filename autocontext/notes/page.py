@@ -375,7 +375,8 @@ class _Page:
         for part, groups in self._told.items():
             lines = self._deeds.lines(groups[::-1])
             hidden = self._hidden[part]
-            named = [*groups, *(self._told[CALLS] if part == LOOKED else ())]  # what was changed, was looked at
+            # What was changed, was looked at; of others that did something, a few names would seem to be those of all.
+            named = [*groups, *self._told[CALLS]] if part == LOOKED else []
             self._parts[part] = [self._more(part, hidden, named), *lines] if hidden and lines else lines
 
     def _name_others(self) -> None:
@@ -414,13 +415,14 @@ class _Page:
         left, lines = int(self._budget * self._names_share), list[str]()
         for what, calls in sorted(things.items(), key=lambda item: (-len(item[1]), -item[1][-1].number)):
             line = self._deeds.in_short(what, calls)
-            left -= self._room.cost(line) if line else 0
+            left -= self._room.cost(line)
             if left < 0:
                 break
-            if line:
-                lines.append(line)
-        # Behind another name, an answer would seem to be that of both.
+            lines.append(line)
+        # Behind another name, an answer would seem to be that of both; without a mark, a few names would be all.
         yield from sorted(lines, key=lambda line: " -> " not in line)
+        if 0 < len(lines) < len(things):
+            yield "…"
 
     def _widen(self, room: int) -> None:
         """Give the lines of calls more characters while there is room, the newest first."""

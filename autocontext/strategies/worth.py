@@ -27,6 +27,11 @@ _LEAST_ECHO = 16
 """Characters of a piece that stands in its call by no chance."""
 _SHORT = 40
 """Characters of a piece that may stand in many results by chance."""
+_IMPORT = re.compile(
+    r"(?:from [\w.]+ import|import (?:static |type )?[\w.*{\"'@]|use [\w:]+::|using [\w.]+;|#\s?include\b"
+    r"|package [\w.]+;?$|(?:const|let|var) .{1,80} = require\()"
+)
+"""A line that says where names come from, in the usual ways: what is done with them tells more."""
 _NO_VALUE = re.compile(r'(?:[{\[\s]*+"(?:[^"\\]|\\.){1,80}+"\s*+:\s*+(?:null|""|\[\]|\{\}|false)[}\]\s,]*+)++')
 """Fields of JSON that hold nothing."""
 
@@ -122,6 +127,8 @@ class Worth:
         values, words = self._values_in(piece), frozenset(terms(piece))
         taken = sum(1 for value in self._used_of(piece) if self._last_use.get(value, -1) > index)
         asked = min(len(self._asked & words), _MOST_VALUES) + min(len(step & words), _MOST_VALUES)
+        if _IMPORT.match(without_number(piece)):
+            return _WORDS
         measure = None if taken or asked else MEASURE.fullmatch(piece)
         if measure is not None and self._last_seen.get(measure[1], -1) > index:  # a later call measures the same
             return 0.0

@@ -31,7 +31,7 @@ _WORD = re.compile(r"\s+")
 _AT_ENDS = 2.0
 """Worth of the first and last piece beside their own."""
 _ALONE = 4.0
-"""Worth of a piece that is like no other in a text whose pieces are mostly alike."""
+"""Worth of a piece that is like no other in a text whose pieces are mostly alike, and of the first hit of a search."""
 _MOSTLY = 0.6
 """Share of pieces that are alike in such a text."""
 _MOST_ALONE = 5
@@ -90,6 +90,8 @@ STATEMENT = re.compile(
 """At the beginning of a line of Markdown: a sentence or a result in bold type, or a heading that says one."""
 _OPENING = (":", "(", "[", "{", "：", "（")
 """What a line ends with that is nothing without the next one."""
+_LEAST_WORDS = 5
+"""Words of a line of prose."""
 _LABEL = re.compile(r"[A-Z]\w{1,20}:$")
 """What a tool puts above its output."""
 _ROW, _RULE = "|", "-=*_|+: "
@@ -391,12 +393,30 @@ def _announcing(said: Sequence[str]) -> frozenset[int]:
     )
 
 
+def _first_items(text: str, found: Sequence[Piece]) -> Iterator[int]:
+    """Where the first hit of a search begins, with the line below it: lists of records come with the best one first."""
+    in_list = False
+    for i, (start, stop, *_) in enumerate(found):
+        item = _ITEM.match(text, start, stop)
+        begins = item is not None and item[1] == "1"
+        listed = _LIST_ITEM.match(text, start, stop) is not None
+        if begins or (listed and not in_list):
+            yield i
+            if i + 1 < len(found):
+                yield i + 1
+        in_list = in_list or listed
+
+
 def _openers(text: str, found: Sequence[Piece], said: Sequence[str]) -> set[int]:
-    """Where lines stand that say nothing without the deeper one below: `except OSError:`, `import (`, but no `def`."""
+    """Where lines stand that say nothing without the one below: `except OSError:`, `import (`, but no `def`.
+
+    A sentence that goes on after a comma may say the opposite there.
+    """
     return {
         i
         for i, (line, (above, below)) in enumerate(zip(said, pairwise(found), strict=False))
-        if line.endswith(_OPENING) and not defines(line) and _depth(text, above) < _depth(text, below)
+        if (line.endswith(_OPENING) and not defines(line) and _depth(text, above) < _depth(text, below))
+        or (line.endswith(",") and len(line.split()) >= _LEAST_WORDS and text[below.start].islower())
     }
 
 
@@ -611,6 +631,8 @@ class Excerpts:
         self._first = [i for i, worth in enumerate(own) if (worth > 0 or i in lonely) and i not in dependent]
         for i in self._first:
             self._worths[i] += _OWN * _is_own_field(text, found[i])
+        for i in _first_items(text, found):
+            self._worths[i] += _ALONE * (own[i] > 0)
         for i in {0, len(found) - 1, *lonely} if found else ():
             self._worths[i] += _ALONE if i in lonely else _AT_ENDS * (own[i] > 0)
         for i in self._first if outcome else ():

@@ -12,7 +12,7 @@ from autocontext.history.runs import Runs
 from autocontext.notes.calls import Effect, call_of, label_of, looks, new_text, thing_of
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
-from autocontext.testing import tool_exchange, tool_result, user
+from autocontext.testing import assistant, tool_exchange, tool_result, user
 from tests.conversations import json_objects
 from tests.notes.desks import calls, use
 from tests.notes.pages import page
@@ -317,6 +317,27 @@ def test_a_name_with_its_answer_stands_before_those_without_one(refusal: str) ->
     assert others
 
 
+@pytest.mark.parametrize(("tool", "key"), [("edit", "path"), ("buchen", "order_id"), ("修改", "file_path")])
+def test_the_names_of_calls_without_a_line_are_those_of_all_or_end_with_a_mark(tool: str, key: str) -> None:
+    """Also of what has a line of its own: "4 more calls: b" would say that all four were about b."""
+    work = [user("Go.")]
+    for n in range(16):
+        about = "a/first.py" if n % 4 else f"b/other{n}.py"
+        work += [
+            *tool_exchange(tool, {key: about, "new": f"value {n} of it"}, f"row {n} is stored"),
+            assistant("Next."),
+        ]
+    seen = 0
+    for budget in range(150, 500, 10):
+        lines = page(work, budget=budget, count=lambda text: len(text) // 4).splitlines()
+        for named in (line.split(": ", 2)[2] for line in lines if line.count(": ") > 1 and "more call" in line):
+            told = {int(n) for line in lines if "more call" not in line for n in re.findall(r"\bm(\d+) ", line)}
+            hidden = {f"b/other{n}.py" if n % 4 == 0 else "a/first.py" for n in range(16) if 2 + 3 * n not in told}
+            assert named.endswith("…") or all(name in named for name in hidden)
+            seen += 1
+    assert seen > 3
+
+
 @pytest.mark.parametrize(
     ("answers", "marked", "words"),
     [
@@ -325,14 +346,13 @@ def test_a_name_with_its_answer_stands_before_those_without_one(refusal: str) ->
         (["one row", "another row"], False, "X 2x"),
         (["one row", None], False, "X 2x (1 without an answer)"),
         (["no", "another row"], True, "X 2x (1 with an error status)"),
-        (["String not found in X", "another row"], False, None),
-        (["Datei nicht gefunden", "another row"], False, None),
+        (["String not found in X", "another row"], False, 'X 2x, m1 -> "String not found in X"'),
+        (["Datei nicht gefunden", "another row"], False, 'X 2x, m1 -> "Datei nicht gefunden"'),
+        (["一行", "找不到文件，失败"], False, 'X 2x, m3 -> "找不到文件，失败"'),
         (["Error: no such order"], False, 'X -> "Error: no such order"'),
     ],
 )
-def test_calls_without_a_line_say_what_the_structure_says(
-    answers: list[str | None], marked: bool, words: str | None
-) -> None:
+def test_calls_without_a_line_say_what_the_structure_says(answers: list[str | None], marked: bool, words: str) -> None:
     ledger = WorkLedger()
     for n, answer in enumerate(answers):
         call, result = tool_exchange("edit", {"path": "X", "n": n}, answer or "")
@@ -342,7 +362,7 @@ def test_calls_without_a_line_say_what_the_structure_says(
         if answer is not None:
             ledger.append(result)
     deeds = Deeds(ledger, Runs([(1, len(ledger))]), 60)
-    assert deeds.in_short("X", deeds.calls) == (words or "")
+    assert deeds.in_short("X", deeds.calls) == words
 
 
 @pytest.mark.parametrize(

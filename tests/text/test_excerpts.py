@@ -527,6 +527,40 @@ def test_what_a_tool_says_below_a_file_stays(words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "hit",
+    [
+        "- server: {name}\n  tool: {name}_file\n  what: It {name}s a file of the project, as a whole",
+        "{n}. [{name} und mehr](https://example.org/{name})\n   Seite {n} über {name}, mit Beispielen\n   Stand: heute",
+        "{n}) {name}：第{n}个结果\n   关于{name}的网页，有例子\n   更新：今天",
+    ],
+)
+def test_the_first_hit_of_a_search_stays(hit: str) -> None:
+    names = ["write", "append", "patch", "stage", "commit", "clone", "merge", "fetch", "tag"]
+    hits = [hit.format(n=n, name=name) for n, name in enumerate(names, 1)]
+    text = "\n".join(["ok: true", "found:", *hits, "that is all"])
+    short, _ = excerpt(text, len(text) // 3, lambda piece: 2.0 if any(n in piece for n in names[4:]) else 0.5)
+    assert "write" in short
+
+
+@pytest.mark.parametrize(
+    ("line", "below"),
+    [
+        ("The drug has shown promise in animals. However, two double-blind,", "sham-controlled trials found no effect"),
+        (
+            "Das Mittel half den Mäusen sehr, aber bei den Menschen,",
+            "die es ein Jahr nahmen, war nichts davon zu sehen",
+        ),
+        ("Le remède a aidé les souris. Mais dans deux essais,", "on n'a vu aucun effet chez les malades"),
+    ],
+)
+def test_a_sentence_does_not_end_at_the_comma_of_its_line(line: str, below: str) -> None:
+    filler = [f"{chr(97 + n) * 12} is what part {n} of the page says about it." for n in range(24)]
+    text = "\n".join([*filler[:12], line, below, *filler[12:]])
+    short, _ = excerpt(text, len(text) // 4, lambda piece: 6.0 if piece == line else 0.1 if piece == below else 4.0)
+    assert f"{line}\n{below}" in short
+
+
+@pytest.mark.parametrize(
     ("opening", "below"),
     [
         ("    except OSError_{n}:", "        retry_{n}()"),
