@@ -85,6 +85,8 @@ _LONGEST_RECORD = 160
 _ECHO = 8
 """Characters of a part of several commands; a line with it is an echo."""
 _OF_ECHO = 0.01
+_KEY_WORTH = 0.8
+"""Worth of a key that the call does not have, beside the rest: the next call may need it, and nothing else has it."""
 _LEAST_FIELD = 0.02
 """Worth of a field far behind in its record."""
 RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
@@ -537,7 +539,7 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
         elif _is_said(field, call):
             worths = [_OF_ECHO]
         else:
-            worths = [_worth_of_field(field, used)]
+            worths = [_worth_of_field(field, used) + _KEY_WORTH * (RECORD_KEY.search(field["key"]) is not None)]
             worths[0] += _OUTERMOST * (worths[0] > 0 and len(path) <= bool(inside))
         if (worth := max(worths, default=0.0)) > 0:
             late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)

@@ -489,6 +489,15 @@ def test_a_phrase_that_only_repeats_the_call_comes_last(
     assert told(json.dumps(record), call=call, characters=90) == json.dumps(record)
 
 
+@pytest.mark.parametrize(
+    ("key", "other"), [("item_id", "price"), ("kunden_number", "betrag_total"), ("trackingId", "开始时间_date")]
+)
+def test_a_key_that_the_next_call_may_need_is_told_before_other_values(key: str, other: str) -> None:
+    record = json.dumps({"order": "W7", other: "236.57", key: "8277474082", "more": "as ever"}, ensure_ascii=False)
+    assert "8277474082" in told(record, call="get_order W7", characters=32)
+    assert "8277474082" not in told(record, call="get_order 8277474082", characters=32)
+
+
 def test_an_error_in_the_words_of_the_call_is_told() -> None:
     record = json.dumps({"error": "users not found in database", "hint": "look elsewhere"})
     assert "users not found" in told(record, call="find users not found in database", characters=40)
