@@ -583,20 +583,24 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     chosen = {place: _cut(first, characters)}
     _add_beside(chosen, pieces, characters - len(chosen[place]))
     places = sorted(chosen)
-    words = chosen[places[0]]
+    stretches = [chosen[places[0]]]
     for before, place in pairwise(places):
         part = _PART_OF.match(chosen[place])
         said = part[0] if part is not None and chosen[before].startswith(part[0]) else ""  # once of what follows
         follows = place == before + 1 or place // _RECORD_PLACES == before // _RECORD_PLACES + 1
-        words += (" " if follows else " … ") + chosen[place].removeprefix(said)
-    if _BEGINS_JSON.match(words):
-        shown = _safe(words.rstrip(","))
+        piece = chosen[place].removeprefix(said)
+        if follows:
+            stretches[-1] += f" {piece}"
+        else:
+            stretches.append(piece)
+    if _BEGINS_JSON.match(stretches[0]):
+        shown = _safe(" … ".join(stretches).rstrip(","))
         head = "… " if any(other < places[0] for other, _ in pieces) else ""
         tail = " …" if any(other > places[-1] for other, _ in pieces) else ""
         if head or tail or not (shown.startswith("{") and _RECORD_OR_FIELD.fullmatch(shown)):
             shown = f"{{{head}{shown}{tail}}}"
-    else:
-        shown = quoted(words)
+    else:  # each in quotes of its own: two lines from different places are no sentence
+        shown = " … ".join(map(quoted, stretches))
     several = _of_several(pieces, chosen)
     if not several and not answer.status and _failed_on_the_way(pieces, chosen, commands=_commands(call)):
         several = f" ({len(chosen)} of several lines)"

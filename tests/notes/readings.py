@@ -249,9 +249,12 @@ class Reading:
         assert first, answers
         assert last, answers
         whole = answers[first.end() : last.start()]  # a quote in the words looks like an end
-        return all(any(stands(q, t) or squeezed(q.strip("…")) in squeezed(t) for t in texts) for q in quotes) or any(
-            stands(whole, t) for t in texts
-        )
+
+        def all_stand(words: str, text: str) -> bool:
+            """Stretches from different places have quotes of their own."""
+            return all(stands(s, text) or squeezed(s.strip("…")) in squeezed(text) for s in words.split('" … "'))
+
+        return all(any(all_stand(q, t) for t in texts) for q in quotes) or any(all_stand(whole, t) for t in texts)
 
     def check_quotes(self) -> None:
         source = 0

@@ -193,6 +193,19 @@ def test_lines_of_two_records_of_a_list_never_stand_in_one(head: str, more: str)
     assert len(shown) == 1
 
 
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("arXiv paper on bursts [astro-ph.HE]", "44 pages, 8 figures, accepted"),
+        ("Anmeldung am Server erfolgreich", "3 Freigaben gelesen, 2 Rechner offen"),
+        ("登录成功，权限为只读", "共找到3个共享目录"),
+    ],
+)
+def test_lines_from_different_places_stand_in_quotes_of_their_own(first: str, last: str) -> None:
+    text = "\n".join([f"{first}!", *("-" * 40 for _ in range(18)), last])
+    assert f'{first}!" … "{last}"' in told(text, characters=100)
+
+
 @given(st.text(max_size=3_000), st.booleans(), st.integers(20, 200))
 def test_every_quoted_piece_stands_in_the_answer(text: str, is_error: bool, characters: int) -> None:
     words = told(text, is_error=is_error, characters=characters)
