@@ -20,6 +20,7 @@ WORK: list[tuple[str, dict[str, Any], str, str, dict[str, Any]]] = [
     ("read_file", {"path": "./src/pool.py"}, MODULE, "edit", {"path": "src/pool.py", "new_string": "pass"}),
     ("buchung", {"reservation_id": "OBUT9V"}, RECORD, "umbuchen", {"reservation_id": "OBUT9V", "cabin": "economy"}),
     ("bash", {"command": "cat /work/报告.md"}, REPORT, "bash", {"command": "wc -l /work/报告.md"}),
+    ("bash", {"command": "cat src/solver.f90"}, MODULE, "bash", {"command": "wc -l ./src/solver.f90"}),
     ("ansehen", {"files": [{"file_path": "a/b.kt"}]}, MODULE, "edit", {"file_path": "a/b.kt", "new_str": "pass"}),
 ]
 
