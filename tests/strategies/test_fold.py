@@ -247,3 +247,14 @@ def test_long_arguments_are_cut_too() -> None:
     use = shortened(messages, 300)[1].tool_uses[0]
     assert (use.id, use.name, use.input["path"]) == ("c", "write", "/a")
     assert len(use.input["text"]) < len(LONG)
+
+
+@pytest.mark.parametrize("excess", [1_000, 2_000, 4_000])
+def test_unread_texts_are_cut_no_more_than_needed_and_a_result_keeps_twice_as_much_as_an_argument(excess: int) -> None:
+    lines = "\n".join(f"row {n}: {n * 7919 % 1000} pieces are left" for n in range(400))
+    messages = [user("go"), *tool_exchange("write", {"rows": lines}, lines)]
+    after = shortened(messages, excess, unread=True)
+    freed = sum(map(size, messages)) - sum(map(size, after))
+    assert 0.97 * excess < freed < 1.1 * excess
+    kept, argument = len(after[2].tool_results[0].text), len(after[1].tool_uses[0].input["rows"])
+    assert kept == len(lines) or 1.8 < kept / argument < 2.2

@@ -81,9 +81,10 @@ def test_texts_are_in_the_order_in_which_calls_touched_what_they_are_about() -> 
         *tool_exchange("read_file", {"path": "a.py"}, "a"),  # 1, 2
         *tool_exchange("read_file", {"path": "b.py"}, "b"),  # 3, 4
         *tool_exchange("search", {"query": "pool"}, "c"),  # about no one thing
+        *tool_exchange("bash", {"command": "cd /srv/app && git log origin/v1.2"}, "c"),  # about no file
         *tool_exchange("read_file", {"path": "c.py"}, "Error: no such file"),
-        *tool_exchange("get_order", {"order_id": "#W1"}, "d"),  # 9, 10
-        *tool_exchange("edit", {"path": "./a.py", "new_string": "e"}, "ok"),  # 11, 12
+        *tool_exchange("get_order", {"order_id": "#W1"}, "d"),  # 11, 12
+        *tool_exchange("edit", {"path": "./a.py", "new_string": "e"}, "ok"),  # 13, 14
     ]
     view = View.of(messages)
-    assert list(in_hand(view)) == [12, 11, 2, 1, 10, 9, 4, 3]
+    assert list(in_hand(view)) == [14, 13, 2, 1, 12, 11, 4, 3]
