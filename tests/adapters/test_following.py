@@ -42,6 +42,13 @@ def test_a_list_that_shares_nothing_takes_nothing_back() -> None:
     assert memory.messages == [*OLD, *DONE]
 
 
+def test_a_list_that_shares_only_the_first_message_takes_back_the_rest() -> None:
+    memory = AutoContextMemory()
+    memory.add_messages([*OLD, *DONE])
+    take_back(memory, ["u1", "new"])
+    assert memory.messages == OLD[:1]
+
+
 def test_new_is_what_stands_behind_the_last_known_message() -> None:
     memory = AutoContextMemory()
     assert first_new(memory, ["u1", "a1"]) == 0

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -175,6 +176,18 @@ def test_off_with_one_option_and_in_the_reference_s_settings() -> None:
     assert AutoContextConfig.for_window(WINDOW).recall
     assert not AutoContextConfig().recall
     assert not AutoContextConfig.agentscope_java().recall
+
+
+def test_after_a_long_pause_lines_come_only_if_the_option_is_on() -> None:
+    late = (datetime.now(UTC) + timedelta(days=9)).isoformat()
+    question = user(WORKS["support"].question).model_copy(update={"timestamp": late})
+    for on in (True, False):
+        memory = worked("support", recall=on)
+        memory.add_message(question)
+        memory.get_messages()
+        [note] = recalls(memory)
+        assert "days later" in note.text
+        assert (WORKS["support"].line in note.text) is on
 
 
 def test_nothing_is_looked_up_while_everything_is_in_view() -> None:

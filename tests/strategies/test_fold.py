@@ -258,3 +258,14 @@ def test_unread_texts_are_cut_no_more_than_needed_and_a_result_keeps_twice_as_mu
     assert 0.97 * excess < freed < 1.1 * excess
     kept, argument = len(after[2].tool_results[0].text), len(after[1].tool_uses[0].input["rows"])
     assert kept == len(lines) or 1.8 < kept / argument < 2.2
+
+
+def test_what_is_hardly_longer_than_a_note_is_folded_only_if_messages_must_leave() -> None:
+    def folds(characters: int, **excess: float) -> int:
+        exchange = tool_exchange("read", {}, "x" * characters)
+        desk = Desk([user("Go."), *exchange, user("Go on."), assistant("Yes.")], CONFIG, size)
+        return len(desk.fold(**excess))
+
+    assert folds(300, tokens=1) == 0
+    assert folds(300, messages=1) == 1
+    assert folds(3_000, tokens=1) == 1
