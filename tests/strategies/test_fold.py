@@ -11,8 +11,10 @@ from autocontext.history.edits import apply
 from autocontext.history.proposals import build
 from autocontext.messages import PINNED, is_user_turn
 from autocontext.strategies import View
+from autocontext.strategies.fold import Fold
 from autocontext.strategies.last_resort import Previews
 from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, user
+from autocontext.text.rendering import written_note
 from tests.conversations import histories
 from tests.desk import Desk
 from tests.invariants import assert_pairs_kept
@@ -269,3 +271,11 @@ def test_what_is_hardly_longer_than_a_note_is_folded_only_if_messages_must_leave
     assert folds(300, tokens=1) == 0
     assert folds(300, messages=1) == 1
     assert folds(3_000, tokens=1) == 1
+
+
+def test_in_the_very_last_resort_a_note_has_what_was_said_and_done_and_no_other_words() -> None:
+    desk = Desk([user("Go. " * 300), *tool_exchange("read", {}, LONG * 3), user("On."), assistant("Yes.")], CONFIG, size)
+    fold = Fold(CONFIG, desk.hand_over, excess_messages=0, excess_tokens=500, bare=True)
+    [note] = (build(p, []).messages[0] for p in fold.propose(desk.view))
+    assert written_note(note) == ""
+    assert "\nm1: … Go.\n" in note.text
