@@ -81,14 +81,6 @@ def test_row_23_so_do_caches_that_wait_for_each_others_leases(make_cache: Make) 
     assert "it hangs" not in outcomes
 
 
-def test_row_23_so_do_caches_that_know_each_other_by_their_database_only(tmp_path: Path) -> None:
-    first, second = (ResultCache(tmp_path / "cache.db", namespace="n") for _ in range(2))
-    with first, second:
-        outcomes = in_threads(*needing(first, second))
-    assert CacheCycle in [type(outcome) for outcome in outcomes]
-    assert "it hangs" not in outcomes
-
-
 def test_row_23_a_longer_circle_is_found(cache: ResultCache) -> None:
     all_begun = threading.Barrier(4)
 
