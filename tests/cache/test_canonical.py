@@ -52,6 +52,16 @@ def test_two_values_share_a_text_exactly_when_they_are_equal(a: Any, b: Any) -> 
     assert (canonical(a) == canonical(b)) == (plain(a) == plain(b))
 
 
+def test_numbers_are_written_as_in_the_keys_that_are_stored() -> None:
+    """Another text finds no result of an earlier release."""
+    assert [canonical(n) for n in (10**17, 10**18 - 1, 10**18, 123 * 10**16, 1.5e17, -1e18, 1e-18, 1e-19)] == [
+        "100000000000000000", "999999999999999999", "1E18", "123E16", "150000000000000000", "-1E18",
+        "0.000000000000000001", "1E-19",
+    ]  # fmt: skip
+    assert canonical(Fraction(1, 2**4_000)).endswith("5E-4000")
+    assert canonical(Fraction(1, 2**4_001)).startswith('{"$fraction":[1,')
+
+
 @given(values)
 def test_the_text_is_json_in_ascii_and_does_not_depend_on_the_container(value: Any) -> None:
     text = canonical(value)
