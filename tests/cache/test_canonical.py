@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -60,6 +61,20 @@ def test_numbers_are_written_as_in_the_keys_that_are_stored() -> None:
     ]  # fmt: skip
     assert canonical(Fraction(1, 2**4_000)).endswith("5E-4000")
     assert canonical(Fraction(1, 2**4_001)).startswith('{"$fraction":[1,')
+
+
+@pytest.mark.parametrize(
+    "around",
+    [lambda v: [v], lambda v: (v,), lambda v: {"k": v}, lambda v: frozenset([v]), lambda v: Pair(v, 1)],
+    ids=["list", "tuple", "dict", "set", "object"],
+)
+def test_a_hundred_levels_have_a_text_and_any_more_are_refused(around: Callable[[Any], Any]) -> None:
+    value: Any = ()
+    with pytest.raises(UncacheableError, match="nested deeper than 100 levels"):
+        for level in range(200):
+            assert canonical(value)
+            value = around(value)
+    assert 40 <= level <= 101
 
 
 @given(values)
