@@ -280,3 +280,10 @@ def test_in_the_very_last_resort_a_note_has_what_was_said_and_done_and_no_other_
     [note] = (build(p, []).messages[0] for p in fold.propose(desk.view))
     assert written_note(note) == ""
     assert "\nm1: … Go.\n" in note.text
+
+
+def test_work_that_no_user_began_is_folded_from_its_first_message() -> None:
+    reads = [m for n in range(6) for m in tool_exchange("read", {"n": n}, LONG)]
+    after = folded([*reads, assistant("Done.")], tokens=10**6)
+    assert [m.origin is not None for m in after] == [True, False]
+    assert "12 earlier messages (m1-m12)" in after[0].text
