@@ -163,6 +163,18 @@ def test_a_provider_s_count_holds_until_something_leaves_the_view() -> None:
     assert memory.token_count == bare
 
 
+def test_a_provider_s_count_holds_although_what_is_sent_besides_was_not_counted_yet() -> None:
+    memory = AutoContextMemory(AutoContextConfig(token_counter="o200k_base"))
+    tools, others = "a text about each of the tools", "other tools, which are described at greater length"
+    memory.add_message(user("hello"))
+    memory.set_overhead(tools)
+    memory.record_usage(100)
+    assert memory.token_count == 100
+    memory.set_overhead(others)
+    count = memory.counter.count_text
+    assert memory.token_count == 100 - count(tools) + count(others)
+
+
 turns = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.text(max_size=30)),
