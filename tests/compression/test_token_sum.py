@@ -164,7 +164,7 @@ def test_a_provider_s_count_holds_until_something_leaves_the_view() -> None:
 
 
 def test_a_provider_s_count_holds_although_what_is_sent_besides_was_not_counted_yet() -> None:
-    memory = AutoContextMemory(AutoContextConfig(token_counter="o200k_base"))
+    memory = AutoContextMemory(AutoContextConfig(token_counter="o200k_base"))  # noqa: S106 (tokens of text)
     tools, others = "a text about each of the tools", "other tools, which are described at greater length"
     memory.add_message(user("hello"))
     memory.set_overhead(tools)
