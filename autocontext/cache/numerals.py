@@ -156,7 +156,7 @@ def _from_words(original: str, text: str) -> int:
             group, limit = max(group, 0) + _ONES[word], 1
         elif word in _TENS and limit > 10:
             group, limit = max(group, 0) + _TENS[word], 10
-        elif word == "hundred" and 0 < group < 100 and limit < 1000:
+        elif word == "hundred" and 0 < group < 100:
             group, limit = group * 100, 100
         elif word in _WORD_SCALES and group > 0 and _WORD_SCALES[word] < last_scale:
             last_scale = _WORD_SCALES[word]

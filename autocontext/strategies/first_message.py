@@ -76,7 +76,7 @@ class FirstMessage:
         # A note stands for answers, too: the replies to a first message may be folded by now.
         answered = max(
             (i for i, m in enumerate(view.messages) if m.role == "assistant" or (is_note(m) and not is_recall(m))),
-            default=-1,
+            default=0,
         )
         turns = {
             i: min(beside_new, earlier if i < latest else most)

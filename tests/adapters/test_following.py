@@ -2,10 +2,10 @@
 
 import pytest
 
-from autocontext import AutoContextMemory
+from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.adapters._following import first_new, take_back
 from autocontext.messages import Msg
-from autocontext.testing import assistant, tool_call, tool_result, user
+from autocontext.testing import assistant, tool_call, tool_exchange, tool_result, user
 
 OLD = [user("one", id="u1"), assistant("Very well.", id="a1")]
 DONE = [user("two", id="u2"), tool_call("send", id="c2"), tool_result("c2", "sent"), assistant("Sent.", id="a2")]
@@ -42,6 +42,13 @@ def test_a_list_that_shares_nothing_takes_nothing_back() -> None:
     assert memory.messages == [*OLD, *DONE]
 
 
+def test_a_list_that_shares_only_the_first_message_takes_back_the_rest() -> None:
+    memory = AutoContextMemory()
+    memory.add_messages([*OLD, *DONE])
+    take_back(memory, ["u1", "new"])
+    assert memory.messages == OLD[:1]
+
+
 def test_new_is_what_stands_behind_the_last_known_message() -> None:
     memory = AutoContextMemory()
     assert first_new(memory, ["u1", "a1"]) == 0
@@ -57,3 +64,14 @@ def test_what_stands_before_known_messages_is_told_of_once(caplog: pytest.LogCap
     assert [first_new(memory, ["summary", "u1", "other", "a1", "u2"]) for _ in range(2)] == [4, 4]
     [told] = caplog.records
     assert ": 2 messages were put into the history before" in told.getMessage()
+
+
+def test_what_a_pass_has_replaced_is_known_and_so_is_what_stands_in_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(2_000))
+    read = [msg for n in range(3) for msg in tool_exchange("read", {"n": n}, f"row {n} of the list\n" * 300)]
+    memory.add_messages([*OLD, user("two"), *read, assistant("All read.")])
+    said = memory.messages
+    assert memory.compress_if_needed(force=True)
+    for history in (said, memory.messages, [*said[:-1], user("new")], [*memory.messages[:-1], user("new")]):
+        assert first_new(memory, [m.id for m in history]) == len(history) - (history[-1].text == "new")
+    assert not caplog.records

@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -50,6 +52,30 @@ def plain(value: Any) -> Any:
 @given(values, values)
 def test_two_values_share_a_text_exactly_when_they_are_equal(a: Any, b: Any) -> None:
     assert (canonical(a) == canonical(b)) == (plain(a) == plain(b))
+
+
+def test_numbers_are_written_as_in_the_keys_that_are_stored() -> None:
+    """Another text finds no result of an earlier release."""
+    assert [canonical(n) for n in (10**17, 10**18 - 1, 10**18, 123 * 10**16, 1.5e17, -1e18, 1e-18, 1e-19)] == [
+        "100000000000000000", "999999999999999999", "1E18", "123E16", "150000000000000000", "-1E18",
+        "0.000000000000000001", "1E-19",
+    ]  # fmt: skip
+    assert canonical(Fraction(1, 2**4_000)).endswith("5E-4000")
+    assert canonical(Fraction(1, 2**4_001)).startswith('{"$fraction":[1,')
+
+
+@pytest.mark.parametrize(
+    "around",
+    [lambda v: [v], lambda v: (v,), lambda v: {"k": v}, lambda v: frozenset([v]), lambda v: Pair(v, 1)],
+    ids=["list", "tuple", "dict", "set", "object"],
+)
+def test_a_value_of_many_levels_has_a_text_and_one_of_more_than_a_hundred_is_refused(
+    around: Callable[[Any], Any],
+) -> None:
+    nested = list(accumulate(range(150), lambda value, _: around(value), initial=()))
+    assert all(map(canonical, nested[:50]))
+    with pytest.raises(UncacheableError, match="nested deeper than 100 levels"):
+        canonical(nested[-1])
 
 
 @given(values)

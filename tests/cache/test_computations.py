@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from autocontext.cache import MISS, ResultCache, canonical_key, rows
-from autocontext.cache.flights import Owner
+from autocontext.cache.flights import Flight, Owner
 from autocontext.cache.invalidating import purging
 from autocontext.cache.leases import Claim, ask
 from autocontext.cache.misses import Miss, miss, value_of
 from autocontext.cache.namespace import Target, completed, content_space
 from autocontext.cache.rows import storing
+from autocontext.cache.watching import Flights
 from autocontext.errors import CacheCycle, StoreCorruptError, StoreError
 from autocontext.stores.database import Database, Schema, Statement, Work, safe
 from tests.cache.conftest import Clock, Counted
@@ -278,6 +279,33 @@ def test_row_23_a_lease_ends_by_the_servers_clock(make_cache: Make) -> None:
     assert in_threads(lambda: one.get_or_compute("t", {}, fn, ttl=10_000), late) == ["result"] * 2
 
 
+@pytest.mark.parametrize(("passed", "renews"), [(0.2, False), (0.5, True)])
+def test_a_lease_is_renewed_once_a_third_of_it_is_over(
+    make_cache: Make, database: Database, passed: float, renews: bool
+) -> None:
+    flights, renewed = Flights.of(database), []
+
+    def until(flight: Flight) -> Work[int]:
+        table, holder = "autocontext_cache_computation", {"holder": flight.holder}
+        return (yield Statement(f"SELECT until FROM {table} WHERE holder = :holder", holder))[0][0]
+
+    def sooner(flight: Flight) -> Work[None]:
+        table, holder = "autocontext_cache_computation", {"holder": flight.holder}
+        yield Statement(f"UPDATE {table} SET until = until - 5000 WHERE holder = :holder", holder)
+
+    def fn() -> str:
+        [flight] = [flight for flight in flights._watched if flight.key.startswith("renewed:") and flight.open]
+        database.write(lambda: sooner(flight))
+        before = database.read(lambda: until(flight))
+        flight.granted -= passed * 3_600
+        flights.settle()
+        renewed.append(database.read(lambda: until(flight)) > before)
+        return "result"
+
+    assert make_cache(clock=time.time, lease_seconds=3_600).get_or_compute("renewed", {}, fn) == "result"
+    assert renewed == [renews]
+
+
 def test_nothing_is_renewed_when_nothing_is_computed(make_cache: Make) -> None:
     def renewing() -> bool:
         # One whose start was interrupted, in another test, is listed for ever.
@@ -289,6 +317,24 @@ def test_nothing_is_renewed_when_nothing_is_computed(make_cache: Make) -> None:
     while renewing() and time.monotonic() < end:
         time.sleep(0.02)
     assert not renewing()
+
+
+def test_purging_forgets_the_tags_of_computations_that_have_ended(make_cache: Make, database: Database) -> None:
+    cache = make_cache(clock=time.time)
+
+    def tags() -> Work[int]:
+        table, where = "autocontext_cache_computation_tag", {"ns": cache._namespace.text}
+        return (yield Statement(f"SELECT COUNT(*) FROM {table} WHERE namespace = :ns", where))[0][0]
+
+    def fn() -> list[int]:
+        counts = [database.read(tags)]
+        cache.purge_expired()
+        counts.append(database.read(tags))
+        cache.clear()
+        cache.purge_expired()
+        return [*counts, database.read(tags)]
+
+    assert cache.get_or_compute("t", {}, fn, tags=("u", "v")) == [2, 2, 0]
 
 
 # ------------------------------------------------------------------------------------------------------ invalidating

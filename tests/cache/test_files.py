@@ -69,6 +69,15 @@ def test_nothing_is_lost_on_the_way(clock: Clock, tmp_path: Path) -> None:
         assert two.invalidate(tag="v") == 1
 
 
+def test_what_was_read_from_a_file_is_as_large_as_before(clock: Clock, tmp_path: Path) -> None:
+    file = tmp_path / "memory.json"
+    one, two = ResultCache(namespace="one", clock=clock), ResultCache(namespace="two", clock=clock)
+    one.get_or_compute("t", {"name": "n" * 100}, lambda name: "x" * 50)
+    one.export_json(file)
+    two.import_json(file)
+    assert two.stats().bytes == one.stats().bytes > 150
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -138,6 +138,20 @@ def test_an_object_without_a_value_is_computed_each_time(cache: ResultCache) -> 
     assert cache.stats().uncacheable == 2
 
 
+def test_methods_made_by_one_factory_are_told_apart(cache: ResultCache) -> None:
+    def shop(rate: int) -> Any:
+        @dataclass
+        class Shop:
+            name: str
+
+            def price(self, amount: int) -> int:
+                return amount * rate
+
+        return Shop("a")
+
+    assert [cache.memoize()(shop(rate).price)(5) for rate in (2, 3)] == [10, 15]
+
+
 def test_functions_made_by_one_factory_are_told_apart(cache: ResultCache) -> None:
     def times(n: int) -> Callable[[int], int]:
         @cache.memoize()

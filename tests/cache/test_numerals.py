@@ -39,6 +39,18 @@ def test_002_8_one_reading(text: str) -> None:
     assert type(number) is (int if number == int(number) else float)
 
 
+@pytest.mark.parametrize(
+    ("number", "units"),
+    [
+        (3_000, "k K thousand Tsd 千"), (30_000, "万 萬"), (3_000_000, "m M mn mm Mio million millions"),
+        (300_000_000, "亿 億"), (3_000_000_000, "b bn Mrd billion billions"),
+        (3_000_000_000_000, "t tn trillion trillions 兆"),
+    ],
+)  # fmt: skip
+def test_a_unit_behind_a_number_says_how_many_times_it_is_meant(number: int, units: str) -> None:
+    assert [normalize_number(f"3 {unit}") for unit in units.split()] == [number] * len(units.split())
+
+
 @pytest.mark.parametrize("text", NONE_OR_TWO)
 def test_002_8_none_or_two_readings_are_refused(text: str) -> None:
     with pytest.raises(InvalidNumber):

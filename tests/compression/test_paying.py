@@ -403,6 +403,16 @@ def test_a_pause_does_not_pay_for_a_summariser_that_costs_more_than_it_saves() -
         assert bool(run.memory.compress_if_idle()) == passes
 
 
+def test_what_requests_have_paid_before_a_pause_buys_no_pass_that_makes_the_next_one_dearer() -> None:
+    prices = PAID.model_copy(update={"summary_input": 0.0, "summary_output": 20.0})
+    clock = Clock()
+    run = half_full(clock, model=ScriptedModel("In short: all is read."), prices=prices)
+    run.turns(4, 20)
+    run.memory.add_message(assistant("The rest is in order, too."))
+    clock.now += TTL
+    assert not run.memory.compress_if_idle()
+
+
 # ------------------------------------------------------------------------------------------------------------ prices
 @pytest.mark.parametrize(
     ("prices", "named"),

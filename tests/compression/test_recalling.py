@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -177,6 +178,18 @@ def test_off_with_one_option_and_in_the_reference_s_settings() -> None:
     assert not AutoContextConfig.agentscope_java().recall
 
 
+def test_after_a_long_pause_lines_come_only_if_the_option_is_on() -> None:
+    late = (datetime.now(UTC) + timedelta(days=9)).isoformat()
+    question = user(WORKS["support"].question).model_copy(update={"timestamp": late})
+    for on in (True, False):
+        memory = worked("support", recall=on)
+        memory.add_message(question)
+        memory.get_messages()
+        [note] = recalls(memory)
+        assert "days later" in note.text
+        assert (WORKS["support"].line in note.text) is on
+
+
 def test_nothing_is_looked_up_while_everything_is_in_view() -> None:
     memory = new()
     memory.add_messages(WORKS["support"].early)
@@ -195,10 +208,10 @@ def test_what_was_deleted_stays_out_of_view() -> None:
 
 
 def test_at_most_five_lines_and_a_paste_gets_none() -> None:
-    names = [f"X-{n}" for n in range(1001, 1009)]
+    *names, other, another = [f"X-{n}" for n in range(1001, 1011)]
     memory = AutoContextMemory(AutoContextConfig.for_window(16_000, **ESTIMATE))
     memory.add_message(user("Go."))
-    for name in names:
+    for name in (*names, other, another):
         memory.add_messages([assistant(f"{name} is kept."), user("Next.")])
     for _ in range(160):
         memory.add_messages([assistant("It was a day like any other. " * 9), user("And then it went on so. " * 9)])
@@ -206,9 +219,10 @@ def test_at_most_five_lines_and_a_paste_gets_none() -> None:
     memory.add_message(assistant("Yes."))
     asked(memory, "Compare " + ", ".join(names))
     assert recalls(memory)[0].text.count("is kept.") <= MOST_LINES
-    memory.add_message(assistant("Yes."))
-    asked(memory, "Here: " + ", ".join(f"Y-{n}" for n in range(2000, 2020)) + f" {names[0]}")
-    assert len(recalls(memory)) == 1
+    for pasted, name, notes in ((9, other, 2), (10, another, 2)):
+        memory.add_message(assistant("Yes."))
+        asked(memory, "Here: " + ", ".join(f"Y-{n}" for n in range(2000, 2000 + pasted)) + f" {name}")
+        assert len(recalls(memory)) == notes
 
 
 def test_quoted_lines_never_look_like_ours() -> None:

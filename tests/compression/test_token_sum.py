@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.entries import Added
+from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel, conversation, system, user
 from autocontext.tokens import VocabularyCounter
 from tests.conversations import histories
@@ -116,6 +117,20 @@ def test_the_sum_is_what_a_recount_gives(history: list[Msg], steps: list[str], c
         assert memory.token_count == recount(memory)
 
 
+@pytest.mark.parametrize("first", ["delete", "usage", "add"])
+def test_what_is_done_first_in_a_session_that_was_opened_is_counted_too(first: str) -> None:
+    store, messages = InMemorySessionStore(), conversation(rounds=2)
+    AutoContextMemory(store=store, session_id="s").add_messages(messages)
+    memory = AutoContextMemory(counted(CountingCounter()).config, store=store, session_id="s")
+    if first == "delete":
+        memory.delete_message(len(messages) - 1)
+    elif first == "usage":
+        memory.record_usage(sum(map(CountingCounter().size, messages)) + 7)
+    else:
+        memory.add_message(user("And now?"))
+    assert memory.token_count == sum(map(CountingCounter().size, memory.messages)) + 7 * (first == "usage")
+
+
 def test_an_id_that_means_another_message_now_is_counted_anew() -> None:
     memory = counted(CountingCounter())
     for text in ("short", "rather longer than that"):
@@ -146,6 +161,18 @@ def test_a_provider_s_count_holds_until_something_leaves_the_view() -> None:
     assert memory.token_count == grown + 50
     memory.delete_message(2)
     assert memory.token_count == bare
+
+
+def test_a_provider_s_count_holds_although_what_is_sent_besides_was_not_counted_yet() -> None:
+    memory = AutoContextMemory(AutoContextConfig(token_counter="o200k_base"))  # noqa: S106 (tokens of text)
+    tools, others = "a text about each of the tools", "other tools, which are described at greater length"
+    memory.add_message(user("hello"))
+    memory.set_overhead(tools)
+    memory.record_usage(100)
+    assert memory.token_count == 100
+    memory.set_overhead(others)
+    count = memory.counter.count_text
+    assert memory.token_count == 100 - count(tools) + count(others)
 
 
 turns = st.lists(

@@ -68,6 +68,24 @@ def test_a_status_is_what_the_structure_says(text: str, status: str, empty: bool
     assert answer_of(ToolResultBlock(id="a", output=text, is_error=True)).status in (status, "error")
 
 
+OUTPUT = "Compiling module after module of the project\n" * 40
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (f"make: the first try exited with code 2\n{OUTPUT}[exit code: 0]", ""),
+        (f"make: the first try exited with code 2\n{OUTPUT}[exit code: 3]", "exit 3"),
+        (f"{OUTPUT}npm: lint exited with code 2\n[exit code: 0]", ""),
+        (f"exit code: 1\nnpm: lint exited with code 2\n{OUTPUT}", "exit 1"),
+        (f"exit code: 0\nnpm: lint exited with code 2\n{OUTPUT}", ""),
+    ],
+)
+def test_the_exit_code_is_the_one_of_the_wrapper_around_the_output(text: str, status: str) -> None:
+    """It stands last, or first if the end says nothing: what stands further inside is a part's."""
+    assert answer_of(ToolResultBlock(id="a", output=text)).status == status
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

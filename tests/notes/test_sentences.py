@@ -132,6 +132,13 @@ def test_a_paste_is_worth_less_inside_but_a_rule_in_it_stays() -> None:
     assert found[lines[150]] == CLAUSE
 
 
+@pytest.mark.parametrize(("characters", "expected"), [(900, RULE), (1_100, CLAUSE)])
+def test_a_rule_among_a_thousand_characters_counts_less_as_it_may_be_pasted(characters: int, expected: int) -> None:
+    rule = "Never delete the backups."
+    text = f"{rule}\n{'The list of the week goes on and on. ' * 40}"[:characters]
+    assert {text[s.start : s.stop]: s.worth for s in of_user(text)}[rule] == expected
+
+
 @pytest.mark.parametrize(
     "comment",
     [

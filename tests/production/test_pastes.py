@@ -144,6 +144,30 @@ def test_what_the_user_pasted_gives_way_before_their_own_words(language: str, ki
     assert last in shown
 
 
+@pytest.mark.parametrize("fence", ["```", ""])
+def test_the_words_between_many_pastes_stay_before_any_line_of_them(fence: str) -> None:
+    names = [
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "epsilon",
+        "zeta",
+        "eta",
+        "theta",
+        "iota",
+        "kappa",
+        "my",
+        "sigma",
+        "tau",
+    ]
+    lines = [f"    {a}_{b} = load_{b}({a}, [{len(a)}]) if {b}.x else {{}}" for a in names for b in names if a != b]
+    own = [f"The {name} part reads the invoices of the month." for name in names[:12]]
+    pasted = ["\n".join(lines[13 * n : 13 * n + 13]) for n in range(len(own))]
+    text = "\n\n".join(f"{said}\n\n{fence}\n{code}\n{fence}" for said, code in zip(own, pasted, strict=True))
+    assert [said for said in own if said not in in_part(text, 800, 1)] == []
+
+
 EXAMPLES = {
     "code": "```pony\nactor Main\n  new create(env: Env) =>\n    match env.root\n    | let a: A => a(1)\n    end\n```",
     "log": "~~~\n2026-11-02 14:00 booked seat 12C\n2026-11-02 14:01 seat 12C is free\n~~~",

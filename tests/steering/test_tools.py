@@ -131,6 +131,20 @@ def test_a_call_goes_with_its_result_and_an_open_call_stays(memory: AutoContextM
     assert "Put away by the agent: file 0 is read" in note
 
 
+def test_without_a_reason_a_note_ends_with_what_was_done(memory: AutoContextMemory) -> None:
+    ask(memory, "archive", messages="m3-m4", reason=" ")
+    note = memory.messages[2].text
+    assert note[: note.index("\n[End of")].rpartition("\n")[2].startswith('m3 read_file src/f0.py -> "')
+    assert note[: note.index("\n[End of")].endswith('"')
+
+
+def test_the_way_out_names_nothing_that_is_put_away_already(memory: AutoContextMemory) -> None:
+    assert ask(memory, "archive", messages="m3-m4", reason="").startswith("Put away")
+    assert ask(memory, "archive", messages="m3-m6,m12", reason="") == (
+        'Error: m12 is what the user asked for and stays in view. Pass "m5-m6" instead.'
+    )
+
+
 def test_what_is_pinned_stays_in_every_pass_until_it_is_unpinned(memory: AutoContextMemory) -> None:
     assert ask(memory, "pin", messages="m5").startswith("Pinned m5-m6: ")
     assert ask(memory, "archive", messages="m3-m6", reason="") == (

@@ -146,6 +146,25 @@ def test_a_ledger_of_an_earlier_release_that_may_quote_it_is_emptied():
     assert noted.message.origin == quoting.origin
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_note_about_other_messages_keeps_its_words(loaded):
+    store, first = InMemorySessionStore(), InMemorySessionStore()
+    config = AutoContextConfig.for_window(2_000)
+    memory = memory_on(first if loaded else store, config=config, model=ScriptedModel("Three orders are open."))
+    memory.add_messages(conversation(8, chars=1000))
+    assert memory.compress_if_needed()
+    if loaded:  # one entry holds all of its messages
+        memory, state = memory_on(store), memory.state_dict()
+        memory.load_state_dict(state)
+    before = memory.messages
+    assert any("Three orders are open." in m.text for m in before)
+    told = user(f"my password is {SECRET}")
+    memory.add_messages([told, *conversation(1)])
+    store.erase(U, [told.id])
+    assert memory_on(store).messages[: len(before)] == before
+    assert SECRET not in said(store)
+
+
 @pytest.mark.slow
 def test_of_an_emptied_note_a_later_one_takes_over_nothing():
     store = InMemorySessionStore()

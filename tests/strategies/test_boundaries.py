@@ -95,6 +95,14 @@ def test_the_first_and_the_latest_message_may_take_45_percent_of_the_window(
     assert len(first.propose(View.of(history, lambda m: sizes[m.id]))) == found
 
 
+def test_a_message_of_the_user_that_nobody_has_answered_stays_whole() -> None:
+    first = FirstMessage(AutoContextConfig(max_token=1_000), Numbers(), 0)  # type: ignore[arg-type]
+    asked = [user("word " * 800), user("And " * 10)]
+    for answers, found in (([], 0), ([assistant("Seen.")], 1)):
+        view = View.of([*asked, *answers, user("Go on.")], lambda m: len(m.text) // 5)
+        assert len(first.propose(view)) == found
+
+
 def test_the_larger_a_new_result_is_the_less_the_first_message_keeps_and_never_less_than_its_least() -> None:
     first = FirstMessage(AutoContextConfig(max_token=1_000), Numbers(), 0)  # type: ignore[arg-type]
     words = "\n".join(f"Check what the page {'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10]}ort says." for n in range(100))

@@ -11,8 +11,10 @@ from autocontext.history.edits import apply
 from autocontext.history.proposals import build
 from autocontext.messages import PINNED, is_user_turn
 from autocontext.strategies import View
+from autocontext.strategies.fold import Fold
 from autocontext.strategies.last_resort import Previews
 from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, user
+from autocontext.text.rendering import written_note
 from tests.conversations import histories
 from tests.desk import Desk
 from tests.invariants import assert_pairs_kept
@@ -247,3 +249,41 @@ def test_long_arguments_are_cut_too() -> None:
     use = shortened(messages, 300)[1].tool_uses[0]
     assert (use.id, use.name, use.input["path"]) == ("c", "write", "/a")
     assert len(use.input["text"]) < len(LONG)
+
+
+@pytest.mark.parametrize("excess", [1_000, 2_000, 4_000])
+def test_unread_texts_are_cut_no_more_than_needed_and_a_result_keeps_twice_as_much_as_an_argument(excess: int) -> None:
+    lines = "\n".join(f"row {n}: {n * 7919 % 1000} pieces are left" for n in range(400))
+    messages = [user("go"), *tool_exchange("write", {"rows": lines}, lines)]
+    after = shortened(messages, excess, unread=True)
+    freed = sum(map(size, messages)) - sum(map(size, after))
+    assert 0.97 * excess < freed < 1.1 * excess
+    kept, argument = len(after[2].tool_results[0].text), len(after[1].tool_uses[0].input["rows"])
+    assert kept == len(lines) or 1.8 < kept / argument < 2.2
+
+
+def test_what_is_hardly_longer_than_a_note_is_folded_only_if_messages_must_leave() -> None:
+    def folds(characters: int, **excess: float) -> int:
+        exchange = tool_exchange("read", {}, "x" * characters)
+        desk = Desk([user("Go."), *exchange, user("Go on."), assistant("Yes.")], CONFIG, size)
+        return len(desk.fold(**excess))
+
+    assert folds(300, tokens=1) == 0
+    assert folds(300, messages=1) == 1
+    assert folds(3_000, tokens=1) == 1
+
+
+def test_in_the_very_last_resort_a_note_has_what_was_said_and_done_and_no_other_words() -> None:
+    read = tool_exchange("read", {}, LONG * 3)
+    desk = Desk([user("Go. " * 300), *read, user("On."), assistant("Yes.")], CONFIG, size)
+    fold = Fold(CONFIG, desk.hand_over, excess_messages=0, excess_tokens=500, bare=True)
+    [note] = (build(p, []).messages[0] for p in fold.propose(desk.view))
+    assert written_note(note) == ""
+    assert "\nm1: … Go.\n" in note.text
+
+
+def test_work_that_no_user_began_is_folded_from_its_first_message() -> None:
+    reads = [m for n in range(6) for m in tool_exchange("read", {"n": n}, LONG)]
+    after = folded([*reads, assistant("Done.")], tokens=10**6)
+    assert [m.origin is not None for m in after] == [True, False]
+    assert "12 earlier messages (m1-m12)" in after[0].text

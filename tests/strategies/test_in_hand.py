@@ -23,6 +23,7 @@ WORK: list[tuple[str, dict[str, Any], str, str, dict[str, Any]]] = [
     ("read_file", {"path": "./src/pool.py"}, MODULE, "edit", {"path": "src/pool.py", "new_string": "pass"}),
     ("buchung", {"reservation_id": "OBUT9V"}, RECORD, "umbuchen", {"reservation_id": "OBUT9V", "cabin": "economy"}),
     ("bash", {"command": "cat /work/报告.md"}, REPORT, "bash", {"command": "wc -l /work/报告.md"}),
+    ("bash", {"command": "cat src/solver.f90"}, MODULE, "bash", {"command": "wc -l ./src/solver.f90"}),
     ("ansehen", {"files": [{"file_path": "a/b.kt"}]}, MODULE, "edit", {"file_path": "a/b.kt", "new_str": "pass"}),
 ]
 
@@ -84,9 +85,10 @@ def test_texts_are_in_the_order_in_which_calls_touched_what_they_are_about() -> 
         *tool_exchange("read_file", {"path": "a.py"}, "a"),  # 1, 2
         *tool_exchange("read_file", {"path": "b.py"}, "b"),  # 3, 4
         *tool_exchange("search", {"query": "pool"}, "c"),  # about no one thing
+        *tool_exchange("bash", {"command": "cd /srv/app && git log origin/v1.2"}, "c"),  # about no file
         *tool_exchange("read_file", {"path": "c.py"}, "Error: no such file"),
-        *tool_exchange("get_order", {"order_id": "#W1"}, "d"),  # 9, 10
-        *tool_exchange("edit", {"path": "./a.py", "new_string": "e"}, "ok"),  # 11, 12
+        *tool_exchange("get_order", {"order_id": "#W1"}, "d"),  # 11, 12
+        *tool_exchange("edit", {"path": "./a.py", "new_string": "e"}, "ok"),  # 13, 14
     ]
     view = View.of(messages)
-    assert list(in_hand(view)) == [12, 11, 2, 1, 10, 9, 4, 3]
+    assert list(in_hand(view)) == [14, 13, 2, 1, 12, 11, 4, 3]

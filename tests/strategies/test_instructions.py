@@ -174,6 +174,14 @@ STUB = "File unchanged since last read. The earlier result is still current."
         ([read("/s/AGENTS.md", rules(99)), read("AGENTS.md", rules(99) + "\n- More.")], [1]),
         ([read("/s/AGENTS.md", rules(99)), read("/s/sub/AGENTS.md", rules(99))], [0, 1]),
         ([read("AGENTS.md", rules(99)), read("AGENTS.md", "Quite other words " * 9)], [0, 1]),
+        (
+            [
+                read("AGENTS.md", rules(99)),
+                tool_exchange("bash", {"command": "grep -c tabs AGENTS.md"}, "99"),
+                read("AGENTS.md", "Quite other words " * 9),
+            ],
+            [0, 2],
+        ),
         # A part does not stand for the whole, nor a failure, nor a line that says that nothing has changed.
         ([read("/s/AGENTS.md", rules(99)), read("/s/AGENTS.md", rules(20), limit=9)], [0, 1]),
         ([read("/s/AGENTS.md", rules(99)), read("/s/AGENTS.md", "Error: no such file")], [0]),

@@ -139,6 +139,12 @@ def test_a_newer_reading_that_is_an_error_supersedes_nothing_but_an_older_good_o
     assert shown(memory) == ["read again below", "...", "..."]
 
 
+def test_that_a_reading_has_failed_is_still_told_where_a_later_one_shows_the_same_and_more() -> None:
+    failed = tool_call("read_file", {"path": "a.py"}, id="f"), tool_result("f", A, is_error=True)
+    messages = [user("?"), *failed, *read("a.py", f"{A}\nend of file"), *END]
+    assert compressed(*messages).messages == messages
+
+
 def test_pinned_protected_recent_and_unread_readings_stay() -> None:
     first, second, third = read("a.py", A), read("a.py", A), read("a.py", A)
     pinned = [m.model_copy(update={"metadata": {PINNED: True}}) for m in first]

@@ -64,6 +64,18 @@ def test_a_small_note_is_written_anew_as_far_as_there_is_room(language: str) -> 
     assert Regrow(desk.hand_over, lambda: 10_000).propose(desk.view) == []
 
 
+def test_two_notes_that_need_more_share_the_room_of_all_notes() -> None:
+    reads = [m for n in range(41, 81) for m in rounds("en", n, 1)[1:]]
+    last = tool_exchange("get_record", {"id": "R99"}, "no such record")
+    desk = Desk([user("Go."), *rounds("en", 1, 40), user("Go on."), *reads, *last], CONFIG, size)
+    desk.make(desk.fold(tokens=10**6, last_resort=True))
+    small = [size(m) for m in desk.messages if is_note(m)]
+    longer = [size(build(p, []).messages[0]) for p in Regrow(desk.hand_over, lambda: 10_000).propose(desk.view)]
+    assert len(small) == len(longer) == 2
+    assert all(old * 2 < new for old, new in zip(small, longer, strict=True))
+    assert sum(longer) <= desk.hand_over.share
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("language", WORK)
 def test_what_a_large_result_took_from_a_note_comes_back(language: str) -> None:

@@ -382,6 +382,17 @@ def test_what_a_tool_measures_of_each_of_its_calls_goes_first(head: str, line: s
         assert not any(measured in text for measured in head.format(n).split("\n")), text
 
 
+@pytest.mark.parametrize("line", ["Rows written: 47{0}1", "Gewicht: 47{0}1 kg", "水位: 47{0}1 cm"])
+def test_of_what_is_measured_in_several_results_the_last_one_stays(line: str) -> None:
+    others = ["\n".join(f"{c}{d * 4} und so weiter" for c in "abcdefgh") for d in "ikmpr"]
+    texts = ["\n".join((*others[:2], line.format(n), *others[2:])) for n in range(1, 4)]
+    more = ["\n".join(others)] * 3
+    made = [m for n, text in enumerate(texts + more) for m in tool_exchange("read", {"path": f"{n}.md"}, text)]
+    memory = passed([user("Read them."), *made, assistant("Read."), user("And now?")])
+    short = [m.tool_results[0].text for m in memory.messages if m.origin is not None][:3]
+    assert [line.format(n) in text for n, text in enumerate(short, 1)] == [False, False, True]
+
+
 def test_the_newest_messages_are_shortened_before_they_are_folded() -> None:
     """Beside a long system text, the messages that stay whole are most of the rest: once they all became a note."""
     with REPLAY.open(encoding="utf-8") as lines:

@@ -88,8 +88,13 @@ def test_a_reloaded_page_stays_though_only_its_call_names_the_tool() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- reloaded pages
-def reloading(config: AutoContextConfig, reloads: list[int], lines: int = 60, name: str = "m{}") -> AutoContextMemory:
-    """A round that goes on, of results of many lines; after some of them, messages are read again, by `name`."""
+def reloading(
+    config: AutoContextConfig, reloads: list[int], lines: int = 60, name: str = "m{}", *, pins: int = 0
+) -> AutoContextMemory:
+    """A round that goes on, of results of many lines; after some of them, messages are read again, by `name`.
+
+    `pins`: the agent pins so many of the pages.
+    """
     memory = AutoContextMemory(config)
     ask, logs = ContextOffloadTool(memory), list[int]()
     memory.add_message(user("Find out why the nightly build fails; look at all logs."))
@@ -101,6 +106,10 @@ def reloading(config: AutoContextConfig, reloads: list[int], lines: int = 60, na
         if back:
             number = name.format(logs[back - 1], logs[back - 1] - 1)
             memory.add_messages(tool_exchange(ask.name, {"working_context_offload_uuid": number}, ask(number)))
+            if pins > 0:
+                [pin] = memory.tools("pin")
+                assert str(pin(messages=f"m{len(memory.get_original_memory_msgs())}")).startswith("Pinned")
+                pins -= 1
             memory.get_messages()
     return memory
 
@@ -154,6 +163,28 @@ def test_pages_of_several_messages_count_as_pages(name: str) -> None:
     for m in filter(is_compressed, pages):
         number = re.findall(r"\[(m\d+): [\d,]+ of [\d,]+ characters left out\]\Z", m.tool_results[0].text)
         assert memory.numbered(*number), "its own"
+
+
+@pytest.mark.parametrize("pins", [0, 1])
+def test_a_pinned_page_stays_whole_however_many_are_reloaded(pins: int) -> None:
+    memory = reloading(AutoContextConfig.for_window(8_000), [0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0], pins=pins)
+    memory.add_message(assistant("I have read them all."))
+    memory.compress_if_needed(force=True)
+    assert is_compressed(pages_of(memory)[0][1]) is not bool(pins)
+
+
+def test_pages_that_were_asked_for_together_are_whole_until_the_agent_has_read_them() -> None:
+    memory = reloading(AutoContextConfig.for_window(8_000), [0] * 10)
+    ask, handle = ContextOffloadTool(memory), "working_context_offload_uuid"
+    asked = [tool_call(ask.name, {handle: number}, id=number) for number in ("m3", "m5", "m7", "m9", "m11")]
+    memory.add_message(Msg(role="assistant", content=tuple(use for m in asked for use in m.tool_uses)))
+    memory.add_messages([tool_result(use.id, ask(use.input[handle])) for m in asked for use in m.tool_uses])
+    memory.compress_if_needed(force=True)
+    assert [is_compressed(m) for _, m in pages_of(memory)] == [False] * 5
+    memory.add_messages([assistant("I have read them all."), *tool_exchange("read_log", {"n": 10}, "ok\n" * 900)])
+    memory.add_message(assistant("That one is fine."))
+    memory.compress_if_needed(force=True)
+    assert any(is_compressed(m) for _, m in pages_of(memory))
 
 
 def test_without_a_limit_reloaded_pages_stay_until_the_user_writes() -> None:
