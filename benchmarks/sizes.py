@@ -193,7 +193,7 @@ class Results:
 
     def erase(self, said: str) -> None:
         session = self._context.session("one", user_id=USER)
-        session.add(Msg(role="user", content=f"My number is {said}, please remember it."))
+        session.add(Msg(role="user", content=said))
         self._context.erase("one", [session.memory.get_original_memory_msgs()[-1].id], user_id=USER)
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ Taken: TypeAlias = list[float]
 LAST = 20
 """Messages, memories or results that are saved one at a time at each size; the rest is put in beforehand."""
 READS = 3
+SAID = "My number is 7731-0042, please remember it."
 QUESTION = "Which tests fail on Windows, and since when was the permission denied?"
 
 
@@ -154,8 +155,8 @@ def results(store: Results, size: int, have: int, texts: Sequence[Message]) -> I
     numbers = range(size - LAST, size)
     yield "set", middle([lambda n=n: store.set(n, texts[n][1]) for n in numbers])
     yield "get", middle([lambda n=n: _same(store.get(n), {"page": texts[n][1]}) for n in numbers])
-    store.set(size, "Her number is 7731-0042.")
-    yield "erase", timed(lambda: store.erase("7731-0042"))
+    store.set(size, f"She said: {SAID}")
+    yield "erase", timed(lambda: store.erase(SAID))
     _same(store.get(size), None)
 
 
