@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autocontext import AutoContext, AutoContextConfig, AutoContextMemory, Msg
+from autocontext.cache import MISS
 from autocontext.history.entries import Added
 from autocontext.memories import MemoryStore
 from autocontext.stores import SessionKey, SqliteSessionStore, SqlSessionStore
@@ -189,7 +190,8 @@ class Results:
         self._cache.set(f"look_up:{number}", {"page": value})
 
     def get(self, number: int) -> object:
-        return self._cache.get(f"look_up:{number}")
+        found = self._cache.get(f"look_up:{number}")
+        return None if found is MISS else found
 
     def erase(self, said: str) -> None:
         session = self._context.session("one", user_id=USER)

@@ -155,7 +155,7 @@ def results(store: Results, size: int, have: int, texts: Sequence[Message]) -> I
     numbers = range(size - LAST, size)
     yield "set", middle([lambda n=n: store.set(n, texts[n][1]) for n in numbers])
     yield "get", middle([lambda n=n: _same(store.get(n), {"page": texts[n][1]}) for n in numbers])
-    store.set(size, f"She said: {SAID}")
+    store.set(size, SAID)
     yield "erase", timed(lambda: store.erase(SAID))
     _same(store.get(size), None)
 
