@@ -177,7 +177,7 @@ class Results:
 
     def __init__(self, folder: Path, _server: str) -> None:
         self._folder = folder
-        self._context = AutoContext(SqliteDatabase(folder / "a.db", power_safe=True))
+        self._context = AutoContext(folder / "a.db")  # no waiting for the disk, as in diskcache
         self._cache = self._context.cache_of(USER)
 
     def fill(self, begin: int, values: Sequence[str]) -> None:

@@ -20,7 +20,8 @@ Message: TypeAlias = tuple[str, str]
 Taken: TypeAlias = list[float]
 """Seconds of the processor and of the clock; or one figure that is no time."""
 LAST = 20
-"""Messages, memories or results that are saved one at a time at each size; the rest is put in beforehand."""
+"""Messages or memories (LAST_RESULTS: results) that are saved one at a time at each size; the rest is put in beforehand."""
+LAST_RESULTS = 200
 READS = 3
 SAID = "My number is 7731-0042, please remember it."
 QUESTION = "Which tests fail on Windows, and since when was the permission denied?"
@@ -151,8 +152,8 @@ def memories(store: Memories, size: int, have: int, texts: Sequence[Message]) ->
 
 
 def results(store: Results, size: int, have: int, texts: Sequence[Message]) -> Iterator[tuple[str, Taken]]:
-    store.fill(have, [text for _, text in texts[have : size - LAST]])
-    numbers = range(size - LAST, size)
+    store.fill(have, [text for _, text in texts[have : size - LAST_RESULTS]])
+    numbers = range(size - LAST_RESULTS, size)
     yield "set", middle([lambda n=n: store.set(n, texts[n][1]) for n in numbers])
     yield "get", middle([lambda n=n: _same(store.get(n), {"page": texts[n][1]}) for n in numbers])
     store.set(size, SAID)
