@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -211,12 +212,11 @@ class Compared(NamedTuple):
     peers: tuple[str, ...]
 
 
+AGENTS = "openai-agents SQLiteSession"
 COMPARED = (
-    Compared(
-        "messages", "SQLite", ("openai-agents SQLiteSession", "langgraph SqliteSaver", "langgraph SqliteSaver, DeltaChannel")
-    ),
+    Compared("messages", "SQLite", (AGENTS, "langgraph SqliteSaver", "langgraph SqliteSaver, DeltaChannel")),
     Compared("messages", "PostgreSQL", ("langgraph PostgresSaver", "langgraph PostgresSaver, DeltaChannel")),
-    Compared("sessions", "SQLite", ("openai-agents SQLiteSession", "langgraph SqliteSaver")),
+    Compared("sessions", "SQLite", (AGENTS, "langgraph SqliteSaver")),
     Compared("sessions", "PostgreSQL", ("langgraph PostgresSaver",)),
     Compared("memories", "SQLite", ("mem0, qdrant", "mem0, faiss")),
     Compared("results", "SQLite", ("diskcache",)),
@@ -263,15 +263,13 @@ def compared(those: Compared) -> Iterator[Row]:
             for peer in those.peers:
                 theirs = found[peer].get(size, {})
                 if key in theirs:
-                    ratio = theirs[key][0] / ours[key][0]
-                    yield _row(f"  {peer}", theirs[key], factor, unit, "this library", ratio)
+                    row = _row(f"  {peer}", theirs[key], factor, unit)
+                    yield replace(row, beside="this library", ratio=theirs[key][0] / ours[key][0])
 
 
-def _row(
-    name: str, taken: Taken, factor: float, unit: str, beside: str = "", ratio: float | None = None
-) -> Row:
+def _row(name: str, taken: Taken, factor: float, unit: str) -> Row:
     more = {f"{unit} by the clock": f"{taken[1] * factor:.3g}"} if len(taken) == 2 else {}
-    return Row(name, taken[0] * factor, unit, beside, ratio, more=more)
+    return Row(name, taken[0] * factor, unit, more=more)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ Message: TypeAlias = tuple[str, str]
 Taken: TypeAlias = list[float]
 """Seconds of the processor and of the clock; or one figure that is no time."""
 LAST = 20
-"""Messages or memories (LAST_RESULTS: results) that are saved one at a time at each size; the rest is put in beforehand."""
+"""Messages and memories that are saved one at a time at each size; the rest is put in beforehand."""
 LAST_RESULTS = 200
+"""The same of cached results."""
 READS = 3
 SAID = "My number is 7731-0042, please remember it."
 QUESTION = "Which tests fail on Windows, and since when was the permission denied?"

@@ -182,13 +182,13 @@ class CheckpointsSessions(Checkpoints):
 
 def _vector(text: str) -> list[float]:
     """A vector of the words of a text: each has a place and a sign by its checksum. No model, no network."""
-    import numpy
+    import numpy as np
 
-    vector = numpy.zeros(DIMENSIONS, dtype="float32")
+    vector = np.zeros(DIMENSIONS, dtype="float32")
     for word in re.findall(r"\w+", text.lower()):
         sum_ = zlib.crc32(word.encode())
         vector[sum_ % DIMENSIONS] += 1 if sum_ >> 31 else -1
-    return list(map(float, vector / (numpy.linalg.norm(vector) or 1)))
+    return list(map(float, vector / (np.linalg.norm(vector) or 1)))
 
 
 class Mem0:
@@ -211,7 +211,7 @@ class Mem0:
         from mem0.embeddings.base import EmbeddingBase
 
         class Words(EmbeddingBase):
-            def embed(self, text: str, memory_action: str | None = None) -> list[float]:
+            def embed(self, text: str, memory_action: str | None = None) -> list[float]:  # noqa: ARG002
                 return _vector(text)
 
         self._memory = Memory.from_config(self._config)

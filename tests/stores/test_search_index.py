@@ -246,7 +246,7 @@ class Watched(CountingDatabase):
         super().__init__(url)
 
     def count(self, sql, rows):
-        for table in ("autocontext_entries", "autocontext_search"):
+        for table in ("autocontext_entries", "autocontext_search", "autocontext_sessions"):
             self.rows[table] += len(rows) * (f"FROM {table}" in sql)
 
 
@@ -423,6 +423,29 @@ def test_a_search_looks_only_at_sessions_with_its_words(tmp_path):
     looked_at = [key.session_id for key, _ in index.segments("u", None, ["number7"]).segments]
     assert looked_at == ["s3", "s7"]
     assert database.rows["autocontext_search"] == 1
+
+
+def test_a_later_search_reads_only_the_sessions_that_have_changed(tmp_path):
+    with SqliteSessionStore(database := Watched(tmp_path / "a.db")) as store:
+        keys = [SessionKey("u", f"s{i}") for i in range(300)]
+        for i, key in enumerate(keys):
+            store.append(key, added(f"word{i} here"), after=0)
+        assert store.search("word7", user_id="u")
+        database.rows.clear()
+        assert [hit.session for hit in store.search("word7", user_id="u")] == [keys[7]]
+        assert database.rows["autocontext_sessions"] <= 256 + 1
+        store.append(keys[8], added("word8 here", "word7 once more")[1:], after=1)
+        other = DatabaseSessionStore(Watched(tmp_path / "a.db"))
+        other.delete(keys[9])
+        other.append(keys[9], added("another word9"), after=0)
+        assert other.erase(keys[10], [other.read(keys[10])[0].message.id])
+        other.delete(keys[11])
+        other.append(new := SessionKey("u", "new"), added("word7 is new"), after=0)
+        database.rows.clear()
+        assert {hit.session for hit in store.search("word7", user_id="u")} == {keys[7], keys[8], new}
+        assert database.rows["autocontext_sessions"] < 300
+        assert [hit.session for hit in store.search("another word9", user_id="u", limit=1)] == [keys[9]]
+        assert not [hit for word in ("word10", "word11") for hit in store.search(word, user_id="u")]
 
 
 def test_a_short_beginning_of_a_longer_session_is_looked_at_for_its_numbers(tmp_path):
