@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,10 +30,13 @@ from benchmarks.measure import ROOT, Row, run
 from benchmarks.peers import python_with, versions
 from benchmarks.sizes_measure import QUESTION, Message, Taken, grow
 from benchmarks.storage import POSTGRESQL, TEXTS, on_disk, server
+from benchmarks.storage_peers import own_database
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 RESULTS = tuple(3 * size for size in SIZES)
-PATIENCE = 240
+SERVED = tuple(3 * size // 10 for size in SIZES)
+"""Sessions on a server, where each of them waits for its disk."""
+PATIENCE = 120
 """Seconds from one size to the next."""
 USER = "u"
 OURS = "autocontext"
@@ -76,10 +79,11 @@ FIGURES = {
 
 # --------------------------------------------------------------------------------------------------- this library
 class _Stored:
-    """A store on a SQLite file, or on a server."""
+    """A store on a SQLite file, or in a database of its own on a server."""
 
     def __init__(self, folder: Path, server_url: str) -> None:
-        self._path, self._server = folder / "a.db", server_url
+        self._stack = ExitStack()
+        self._path, self._server = folder / "a.db", server_url and self._stack.enter_context(own_database(server_url))
         self._store = self._opened_store()
 
     def _opened_store(self) -> SqliteSessionStore | SqlSessionStore:
@@ -91,10 +95,8 @@ class _Stored:
         return AutoContextMemory(UNLIMITED, store=self._store, session_id=session, user_id=USER)
 
     def close(self) -> None:
-        if self._server:
-            for info in self._store.sessions(USER):
-                self._store.delete(info.key)
         self._store.close()
+        self._stack.close()
 
 
 def _added(messages: Sequence[Message]) -> list[Added]:
@@ -232,7 +234,7 @@ def grown(part: str, name: str, url: str) -> dict[int, dict[str, Taken]]:
     script, python = ("sizes.py", sys.executable) if name == OURS else ("sizes_peers.py", python_with("sizes"))
     if not python:
         return {}
-    sizes = RESULTS if part == "results" else SIZES
+    sizes = RESULTS if part == "results" else SERVED if part == "sessions" and url else SIZES
     texts = TEXTS if part in ("messages", "sessions") else [("user", text) for text in said(sizes[-1])]
     job = {"part": part, "name": name, "sizes": sizes, "texts": texts, "server": url, "patience": PATIENCE}
     print(f"{part}: {name} ...", file=sys.stderr, flush=True)
