@@ -93,7 +93,7 @@ def _panel(name: str, lines: Lines, left: int, top: int) -> Iterator[str]:
 
     what, _, of = name.rpartition(", ")
     yield f'<text class="note" x="{left + 4}" y="{top + 28}">{escape(what)}</text>'
-    times = "bytes" not in what
+    times = "disk" not in what
     for power in range(low, high + 1):
         at = y(10.0**power)
         yield f'<line class="grid" x1="{left + LEFT}" y1="{at:.1f}" x2="{right}" y2="{at:.1f}"/>'
@@ -101,11 +101,15 @@ def _panel(name: str, lines: Lines, left: int, top: int) -> Iterator[str]:
             label = _time(power) if times else f"{10.0**power:,g} x"
             yield f'<text class="note" x="{left + LEFT - 4}" y="{at + 4:.1f}" text-anchor="end">{label}</text>'
     for size, anchor in ((sizes[0], "start"), (sizes[-1], "end")):
-        label = f"{size:,}" if size == sizes[0] else f"{size:,} {of}"
+        label = _short(size) if size == sizes[0] else f"{_short(size)} {of}"
         yield f'<text class="note" x="{x(size):.1f}" y="{foot + 16}" text-anchor="{anchor}">{label}</text>'
     for library in sorted(lines, key=lambda library: library == OURS):  # this library's above the others'
         points = " ".join(f"{x(size):.1f},{y(figure):.1f}" for size, figure in lines[library])
         yield f'<polyline class="{_style(library)}" points="{points}"/>'
+
+
+def _short(size: int) -> str:
+    return f"{size // 1000}k" if size >= 1000 else str(size)
 
 
 def _time(power: int) -> str:

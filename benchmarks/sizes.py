@@ -54,7 +54,7 @@ class Figure(NamedTuple):
 FIGURES = {
     "messages": {
         "save": Figure("save a message", 1e6, "us"),
-        "bytes": Figure("bytes on disk for a byte saved", 1, "x"),
+        "bytes": Figure("disk for a byte saved", 1, "x"),
         "held": Figure("get all messages", 1e3, "ms"),
         "opened": Figure("open and read all", 1e3, "ms"),
     },

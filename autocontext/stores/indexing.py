@@ -100,7 +100,7 @@ class SearchIndex:
             self._extend(grown, made)
             needed = _entries(rows)
             # The marks stay those from before: what has changed since is read again the next time.
-            rows = self._database.read(partial(statements.known, user_id, None, stale))
+            rows = self._read_again(user_id, rows, grown, stale)
             keys, grown = _keys(user_id, rows)
             if _behind(grown, needed):
                 return _MEANWHILE
@@ -117,6 +117,22 @@ class SearchIndex:
             shards[number] = Shard(marks[number], those, known)
         self._shards.put(user_id, shards)
         return shards
+
+    def _read_again(
+        self, user_id: str, rows: Sequence[Row], grown: Sequence[statements.Known], stale: Collection[int]
+    ) -> list[Row]:
+        """The rows of these shards after sessions were indexed: if they are few, only theirs are read."""
+        if len(grown) > statements.MOST_NAMED:
+            return self._database.read(partial(statements.known, user_id, None, stale))
+        ids = {session.key.session_id for session in grown}
+
+        def theirs() -> Work[list[Row]]:
+            found = [row for row in rows if row[1] not in ids]
+            for id_ in ids:
+                found += yield from statements.known(user_id, id_)
+            return found
+
+        return self._database.read(theirs)
 
     def _of_session(self, user_id: str, session_id: str) -> Mapping[int, Shard] | _Meanwhile | None:
         """The segments of one session as a shard of its own. None for a gap."""
