@@ -72,6 +72,7 @@ FIGURES = {
     "results": {
         "get": Figure("get", 1e6, "us"),
         "set": Figure("set", 1e6, "us"),
+        "again": Figure("set again", 1e6, "us"),
         "erase": Figure("erase what holds a text", 1e3, "ms"),
     },
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import statistics
 import sys
 import tempfile
@@ -156,7 +157,9 @@ def results(store: Results, size: int, have: int, texts: Sequence[Message]) -> I
     store.fill(have, [text for _, text in texts[have : size - LAST_RESULTS]])
     numbers = range(size - LAST_RESULTS, size)
     yield "set", middle([lambda n=n: store.set(n, texts[n][1]) for n in numbers])
-    yield "get", middle([lambda n=n: _same(store.get(n), {"page": texts[n][1]}) for n in numbers])
+    anywhere = random.Random(7).sample(range(size), LAST_RESULTS)
+    yield "get", middle([lambda n=n: _same(store.get(n), {"page": texts[n][1]}) for n in anywhere])
+    yield "again", middle([lambda n=n: store.set(n, texts[n][1]) for n in anywhere])
     store.set(size, SAID)
     yield "erase", timed(lambda: store.erase(SAID))
     _same(store.get(size), None)
