@@ -59,8 +59,8 @@ FIGURES = {
         "opened": Figure("open and read all", 1e3, "ms"),
     },
     "sessions": {
-        "save": Figure("open one, save a message", 1e6, "us"),
-        "opened": Figure("open one and read it", 1e6, "us"),
+        "save": Figure("save into one", 1e6, "us"),
+        "opened": Figure("read one", 1e6, "us"),
         "page": Figure("a page of 50", 1e3, "ms"),
     },
     "memories": {
