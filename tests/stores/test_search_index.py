@@ -20,6 +20,7 @@ from autocontext.stores.indexing import SearchIndex
 from autocontext.stores.log_search import LogSearch
 from autocontext.stores.search_blocks import Block, BlockWriter
 from autocontext.stores.search_index import FULL, LONGEST, Segment, milliseconds, segments
+from autocontext.stores.search_statements import forget
 from autocontext.text.stems import roots, stem
 from autocontext.text.words import is_cjk, split, terms, terms_of_chunk
 from tests.conversations import texts
@@ -446,6 +447,31 @@ def test_a_later_search_reads_only_the_sessions_that_have_changed(tmp_path):
         assert database.rows["autocontext_sessions"] < 300
         assert [hit.session for hit in store.search("another word9", user_id="u", limit=1)] == [keys[9]]
         assert not [hit for word in ("word10", "word11") for hit in store.search(word, user_id="u")]
+
+
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(("append", "erase", "delete", "rebuild", "other")), st.integers(0, 3)), max_size=12
+)
+
+
+@given(OPERATIONS)
+def test_whatever_changes_a_later_search_finds_what_a_new_process_finds(operations):
+    with SqliteSessionStore(":memory:") as store:
+        other = DatabaseSessionStore(place(store))
+        for step, (what, n) in enumerate(operations):
+            key = SessionKey("u", f"s{n}")
+            entries = other.read(key)
+            if what in ("append", "other"):
+                message = Msg(id=f"m{step}", role="user", content=f"word{step % 3} is said in {n}")
+                (store if what == "append" else other).append(key, [Added(message=message)], after=len(entries))
+            elif what == "erase" and entries:
+                other.erase(key, [entries[0].message.id])
+            elif what == "delete":
+                other.delete(key)
+            elif what == "rebuild":
+                place(store).write(lambda: forget("u"))
+            for word in ("word0", "word1", "said"):
+                assert store.search(word, user_id="u") == DatabaseSessionStore(place(store)).search(word, user_id="u")
 
 
 def test_a_short_beginning_of_a_longer_session_is_looked_at_for_its_numbers(tmp_path):
