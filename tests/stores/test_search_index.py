@@ -455,6 +455,8 @@ OPERATIONS = st.lists(
 
 
 @given(OPERATIONS)
+@example([("append", 0), ("append", 0), ("append", 1), ("erase", 0)])
+@example([("append", 0), ("append", 1), ("delete", 0), ("other", 0), ("rebuild", 0), ("other", 1)])
 def test_whatever_changes_a_later_search_finds_what_a_new_process_finds(operations):
     with SqliteSessionStore(":memory:") as store:
         other = DatabaseSessionStore(place(store))
