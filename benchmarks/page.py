@@ -2,9 +2,10 @@
 
 Usage: `python benchmarks/page.py [NAME]...`, e.g. `recall cost`; without names, all. `--list` names them. A table
 stands between `<!-- begin NAME -->` and `<!-- end NAME -->` of NAME.md. After each, the summary of docs/benchmarks.md,
-the rest of results/handover.md and the pictures (`three_ways`, `handover_page`, `draw_handover`, `draw_long`), and the
-figures that README.md and the documentation claim (see `claims`) are written from the tables; `--summary` does only
-that, and `--check` only compares. Exit code 1 when a benchmark broke a promise or no table backs a claim.
+the rest of results/handover.md and the pictures (`three_ways`, `handover_page`, `draw_handover`, `draw_long`,
+`draw_sizes`), and the figures that README.md and the documentation claim (see `claims`) are written from the tables;
+`--summary` does only that, and `--check` only compares. Exit code 1 when a benchmark broke a promise or no table backs
+a claim.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import draw_handover
 import draw_long
+import draw_sizes
 import handover_page
 import three_ways
 from claims import UnbackedClaimError, filled, pages, unbacked
@@ -29,7 +31,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 RESULTS = ROOT / "benchmarks" / "results"
 SUMMARY = "summary"
 BENCHMARKS = (
-    "recall", "handover", "cost", "turn", "overhead", "long", "latency", "blocking", "storage", "lengths", "writers",
+    "recall", "handover", "cost", "turn", "overhead", "long", "latency", "blocking", "storage", "sizes", "writers",
     "search", "many", "pruning", "cache", "optimiser", "facts", "injection",
 )  # fmt: skip
 """In the order in which docs/benchmarks.md lists them."""
@@ -121,6 +123,7 @@ def _beside(measured: dict[str, Table], *, write: bool) -> list[Path]:
         page: handover_page.filled(three_ways.filled(page.read_text("utf-8")), table),
         draw_handover.PICTURE: draw_handover.picture(table),
         draw_long.PICTURE: draw_long.picture(measured["long"]),
+        draw_sizes.PICTURE: draw_sizes.picture(measured["sizes"]),
     }
     differ = [path for path, text in now.items() if not path.exists() or path.read_text("utf-8") != text]
     if not write:

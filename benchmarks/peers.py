@@ -33,6 +33,16 @@ ENVIRONMENTS = {
     ),
     "rankers": ("scikit-learn", "bm25s", "PyStemmer"),
     "diskcache": ("diskcache==5.6.3",),
+    "sizes": (
+        "openai-agents>=0.24",
+        "langgraph",
+        "langgraph-checkpoint-sqlite",
+        "langgraph-checkpoint-postgres",
+        "psycopg[binary]",
+        "mem0ai>=2.2",
+        "faiss-cpu",
+        "diskcache==5.6.3",
+    ),
 }
 _NEEDED = {"agentscope1": ("mcp<2", "openai<3", "greenlet", "tqdm")}
 """As published, agentscope 1.0.21 needs older mcp and openai, and two packages that it does not name."""

@@ -140,7 +140,7 @@ def opening() -> Iterator[Row]:
 
 def beside_peers() -> Iterator[Row]:
     """The same messages in every library, each saved durably before the next."""
-    yield from _peer_rows(dict(_ours(power_safe=True)), peers("session", ADDED, writers=WRITERS, each=EACH))
+    yield from _peer_rows(dict(_ours(power_safe=True)), peers(ADDED, writers=WRITERS, each=EACH))
     for name, value, unit in _plain_rows(dict(_ours(power_safe=False))):
         yield Row(f"{name} (synchronous=NORMAL)", value, unit)
 
@@ -183,11 +183,11 @@ def _write(path: str, power_safe: str, name: str) -> None:
     print(time.perf_counter() - begun)
 
 
-def peers(measured: str, count: int, **asked: object) -> dict[str, dict[str, float]]:
+def peers(count: int, **asked: object) -> dict[str, dict[str, float]]:
     python = python_with("storage")
     if not python:
         return {}
-    job = json.dumps({"measured": measured, "added": [TEXTS[i % len(TEXTS)] for i in range(count)], **asked})
+    job = json.dumps({"added": [TEXTS[i % len(TEXTS)] for i in range(count)], **asked})
     done = subprocess.run(
         [python, ROOT / "benchmarks" / "storage_peers.py"], input=job, text=True, stdout=subprocess.PIPE, check=True
     )

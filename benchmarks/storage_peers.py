@@ -1,4 +1,4 @@
-"""The peers' half of `storage.py` and `lengths.py`, in their environment: messages from stdin, figures to stdout, JSON.
+"""The peers' half of `storage.py`, in their environment: messages from stdin, figures to stdout, JSON.
 
 openai-agents keeps each item as a row. langgraph's checkpointers keep a checkpoint of the whole state at each step, as
 an agent with a checkpointer has it, so they save few messages one at a time: what they store grows with their square.
@@ -21,8 +21,6 @@ from typing import Annotated, Any, TypedDict
 from urllib.parse import urlsplit
 
 CHECKPOINTED = 300
-CHECKPOINTED_LENGTH = 1_000
-"""The longest session that they save: each append stores all of it again."""
 
 
 def size(path: Path) -> int:
@@ -77,40 +75,6 @@ async def write(path: str, each: str, name: str) -> None:
     print(time.perf_counter() - begun)
 
 
-async def agents_length(added: list[tuple[str, str]], last: int, path: Path) -> dict[str, float]:
-    from agents import SQLiteSession
-
-    items = [{"role": role, "content": text} for role, text in added]
-    session = SQLiteSession("session", path)
-    await session.add_items(items[:-last])
-    times = []
-    for item in items[-last:]:
-        begun = time.perf_counter()
-        await session.add_items([item])
-        times.append(time.perf_counter() - begun)
-    session.close()
-    figures = {"append": statistics.median(times), "bytes": size(path) / sum(len(t.encode()) for _, t in added)}
-    begun = time.perf_counter()
-    again = SQLiteSession("session", path)
-    assert len(await again.get_items()) == len(added)
-    figures["read"] = time.perf_counter() - begun
-    again.close()
-    return figures
-
-
-def langgraph_length(added: list[tuple[str, str]], last: int, saver: Any) -> dict[str, float]:
-    app, config = graph().compile(checkpointer=saver), {"configurable": {"thread_id": f"session {len(added)}"}}
-    app.update_state(config, {"messages": added[:-last]})
-    times = []
-    for message in added[-last:]:
-        begun = time.perf_counter()
-        app.update_state(config, {"messages": [message]})
-        times.append(time.perf_counter() - begun)
-    begun = time.perf_counter()
-    assert len(app.get_state(config).values["messages"]) == len(added)
-    return {"append": statistics.median(times), "read": time.perf_counter() - begun}
-
-
 @contextmanager
 def own_database(url: str) -> Iterator[str]:
     """The URL of a new database: the saver's setup waits for every transaction in one that others use."""
@@ -123,34 +87,6 @@ def own_database(url: str) -> Iterator[str]:
             yield urlsplit(url)._replace(path="/benchmark_peers").geturl()
         finally:
             server.execute("DROP DATABASE benchmark_peers WITH (FORCE)")
-
-
-def lengths(job: dict[str, Any], folder: Path) -> dict[str, dict[str, float]]:
-    """Sessions of several lengths: the last messages are saved one at a time, what is before them in one call."""
-    from langgraph.checkpoint.postgres import PostgresSaver
-    from langgraph.checkpoint.sqlite import SqliteSaver
-
-    figures: dict[str, dict[str, float]] = {}
-
-    def note(peer: str, length: int, found: dict[str, float]) -> None:
-        figures.setdefault(peer, {}).update({f"{what} {length}": value for what, value in found.items()})
-
-    for length in job["lengths"]:
-        added = [tuple(message) for message in job["added"][:length]]
-        path = folder / f"{length}.db"
-        note("openai-agents SQLiteSession, SQLite", length, asyncio.run(agents_length(added, job["last"], path)))
-        if length > CHECKPOINTED_LENGTH:
-            continue
-        path = folder / f"l{length}.db"
-        with SqliteSaver.from_conn_string(str(path)) as saver:
-            found = langgraph_length(added, job["last"], saver)
-        found["bytes"] = size(path) / sum(len(text.encode()) for _, text in added)
-        note("langgraph SqliteSaver, SQLite", length, found)
-        if job["postgresql"]:
-            with own_database(job["postgresql"]) as url, PostgresSaver.from_conn_string(url) as saver:
-                saver.setup()
-                note("langgraph PostgresSaver, PostgreSQL", length, langgraph_length(added, job["last"], saver))
-    return figures
 
 
 def graph() -> Any:
@@ -191,9 +127,6 @@ def main() -> None:
         return
     job = json.load(sys.stdin)
     with tempfile.TemporaryDirectory() as folder:
-        if job["measured"] == "lengths":
-            json.dump(lengths(job, Path(folder)), sys.stdout)
-            return
         figures = asyncio.run(agents(job["added"], Path(folder) / "a.db"))
         figures["writers"] = agents_writers(Path(folder) / "w.db", job["writers"], job["each"])
         few = langgraph(job["added"][:CHECKPOINTED], Path(folder) / "l.db")

@@ -144,14 +144,16 @@ def put(ns: str, entry: CacheEntry, large: Upload | None) -> Work[None]:
     if entry.tags != "[]":
         tags = [{**place, "tag": safe(tag)} for tag in json.loads(entry.tags)]
         yield Statement("INSERT INTO autocontext_cache_tag (namespace, key, tag) VALUES (:ns, :key, :tag)", tags)
-    if replaced and replaced[0][2]:
-        yield from _unmark([{**place, "mark": mark} for mark in replaced[0][2].split()])
-    if entry.marks:
-        marks = [{**place, "mark": mark} for mark in entry.marks.split()]
+    # Mostly the same as before: a result that is stored again says the same, or is of the same arguments.
+    before = set((replaced[0][2] or "").split()) if replaced else set[str]()
+    marks = (entry.marks or "").split()
+    if gone := before.difference(marks):
+        yield from _unmark([{**place, "mark": mark} for mark in sorted(gone)])
+    if new := [{**place, "mark": mark} for mark in marks if mark not in before]:
         yield Statement(
             "INSERT INTO autocontext_cache_mark (namespace, mark, key) VALUES (:ns, :mark, :key) "
             "ON CONFLICT DO NOTHING",
-            marks,
+            new,
         )
     if large is not None:
         yield from contents.put(large)

@@ -202,7 +202,8 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         except StoreCorruptError:
             # The entries may be intact, and then they are enough. If they are not, reading them raises.
             return super().search(text, user_id=user_id, session_id=session_id, limit=limit, **filters)
-        return with_snippets(text, best_hits(asked, index.segments, index[1:]), self._entries)
+        hits = collector_paused(len(index.segments), lambda: best_hits(asked, index.segments, index[1:]))
+        return with_snippets(text, hits, self._entries)
 
     def _entries(self, places: Sequence[EntryAt]) -> dict[EntryAt, Entry]:
         entries = {}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from sys import getsizeof
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from autocontext.errors import StoreCorruptError
-from autocontext.flows.forking import fork_lock
 from autocontext.history.entries import Entry
 from autocontext.stores import search_statements as statements
 from autocontext.stores.database import Database, Row, Work
 from autocontext.stores.kept import Kept
+from autocontext.stores.outlines import Key, Outline, Shard, Shards
 from autocontext.stores.protocol import SessionKey, Version
 from autocontext.stores.search_index import BEFORE, FULL, LONGEST, Segment, segments, signs_of
 
@@ -22,23 +21,12 @@ _MOST_KEPT = 16_000_000
 """Stored bytes of the segments that a process keeps unpacked: about 160,000 messages."""
 _SHORT = 2_000
 """Stored bytes of a session's only segment whose words are kept, so that a search for others need not look at it."""
-_MOST_OUTLINED = 128_000_000
-"""Bytes of what is kept of short segments: about 100,000 sessions."""
-_PER_OUTLINE = 500
-"""Bytes of one beside its words."""
 _FEW = 0.2
 """Share of the segments of a user up to which single ones are read."""
 _TOGETHER = 128
 """Sessions that grew by little since the last search: so many share a transaction."""
 _ATTEMPTS = 3
 """Attempts; each follows a damaged index, or one that another process is rebuilding."""
-
-_Key: TypeAlias = tuple[str, str, int, int, int, int]
-"""User, session, identity, edition, start and until: with these, the content of a segment never changes."""
-
-_Outline: TypeAlias = tuple[int, int, str]
-"""Of the first segment of a session: messages, their words, and a text with all different ones. A plain tuple, which
-the garbage collector need not look at."""
 
 
 class Index(NamedTuple):
@@ -59,13 +47,20 @@ class Span(NamedTuple):
     until: int
 
 
+class _Meanwhile:
+    """A session was deleted meanwhile, or another process is rebuilding the index."""
+
+
+_MEANWHILE = _Meanwhile()
+
+
 class SearchIndex:
     """The segments of all sessions in a database; `read` returns the entries of each span, from one transaction."""
 
     def __init__(self, database: Database, read: Callable[[Sequence[Span]], Sequence[Sequence[Entry]]]) -> None:
         self._database, self._read = database, read
-        self._kept: Kept[_Key, Segment] = Kept(_MOST_KEPT)
-        self._outlines = _Outlines()
+        self._kept: Kept[Key, Segment] = Kept(_MOST_KEPT)
+        self._shards = Shards()
 
     def segments(self, user_id: str, session_id: str | None, words: Sequence[str] | None = None) -> Index:
         """The segments of a user, or of one session, up to date.
@@ -74,82 +69,157 @@ class SearchIndex:
         damaged entry, and for tables that cannot be repaired.
         """
         for _ in range(_ATTEMPTS):
-            known = partial(statements.known, user_id, session_id)
-            rows = self._database.read(known)
-            keys, grown = _keys(user_id, rows)
-            if grown and keys is not None:
-                for together in _together(grown):
-                    self._extend(together)
-                needed = {row[1]: row[0] for row in rows}
-                keys, grown = _keys(user_id, self._database.read(known))
-                if any(session.until < needed.get(session.key.session_id, 0) for session in grown):
-                    continue  # a session was deleted meanwhile, or another process is rebuilding the index
+            shards = self._of_user(user_id) if session_id is None else self._of_session(user_id, session_id)
+            if isinstance(shards, _Meanwhile):
+                continue
             try:
-                if keys is not None and (found := self._stored(user_id, session_id, keys, words)) is not None:
+                if shards is not None and (found := self._stored(user_id, session_id, shards, words)) is not None:
                     return found
             except StoreCorruptError:
-                keys = None
-            if keys is None:
+                shards = None
+            self._shards.forget(user_id)
+            if shards is None:
                 self._database.write(partial(statements.forget, user_id))
         raise StoreCorruptError(f"{self._database.name}: the search index of user {user_id!r} cannot be rebuilt")
 
-    def _extend(self, together: Sequence[tuple[statements.Known, int, int]]) -> None:
+    def _of_user(self, user_id: str) -> Mapping[int, Shard] | _Meanwhile | None:
+        """The shards of a user: as they are kept, but for those whose sessions have changed. None for a gap."""
+        kept = self._shards.of(user_id)
+
+        def changed() -> Work[tuple[dict[int, Row], Collection[int], list[Row]]]:
+            marks = yield from statements.marks(user_id)
+            stale = {number for number, mark in marks.items() if number not in kept or kept[number].mark != mark}
+            if len(stale) > statements.MOST_NAMED:
+                stale = set(marks)
+            return marks, stale, ((yield from statements.known(user_id, None, stale)) if stale else [])
+
+        marks, stale, rows = self._database.read(changed)
+        keys, grown = _keys(user_id, rows)
+        made = dict[Key, Outline]()
+        if grown and keys is not None:
+            self._extend(grown, made)
+            needed = _entries(rows)
+            # The marks stay those from before: what has changed since is read again the next time.
+            rows = self._read_again(user_id, rows, grown, stale)
+            keys, grown = _keys(user_id, rows)
+            if _behind(grown, needed):
+                return _MEANWHILE
+        if keys is None:
+            return None
+        parts: dict[int, list[Key]] = {number: [] for number in stale}
+        for key in keys:
+            if (number := statements.shard_of(key[2])) in parts:  # else of a session that is new since
+                parts[number].append(key)
+        shards = {number: kept[number] for number in marks.keys() - stale}
+        for number, those in parts.items():
+            known = kept[number].outlines() if number in kept else {}
+            known |= {key: made[key] for key in those if key in made}
+            shards[number] = Shard(marks[number], those, known)
+        self._shards.put(user_id, shards)
+        return shards
+
+    def _read_again(
+        self, user_id: str, rows: Sequence[Row], grown: Sequence[statements.Known], stale: Collection[int]
+    ) -> list[Row]:
+        """The rows of these shards after sessions were indexed: if they are few, only theirs are read."""
+        if len(grown) > statements.MOST_NAMED:
+            return self._database.read(partial(statements.known, user_id, None, stale))
+        ids = {session.key.session_id for session in grown}
+
+        def theirs() -> Work[list[Row]]:
+            found = [row for row in rows if row[1] not in ids]
+            for id_ in ids:
+                found += yield from statements.known(user_id, id_)
+            return found
+
+        return self._database.read(theirs)
+
+    def _of_session(self, user_id: str, session_id: str) -> Mapping[int, Shard] | _Meanwhile | None:
+        """The segments of one session as a shard of its own. None for a gap."""
+        known = partial(statements.known, user_id, session_id)
+        rows = self._database.read(known)
+        keys, grown = _keys(user_id, rows)
+        if grown and keys is not None:
+            self._extend(grown, {})
+            needed = _entries(rows)
+            keys, grown = _keys(user_id, self._database.read(known))
+            if _behind(grown, needed):
+                return _MEANWHILE
+        return None if keys is None else {0: Shard(None, keys, {})}
+
+    def _extend(self, grown: Sequence[statements.Known], made: dict[Key, Outline]) -> None:
+        """Index what sessions have grown by; adds the outlines of short sessions to `made`."""
+        for together in _together(grown):
+            self._extend_together(together, made)
+
+    def _extend_together(self, together: Sequence[tuple[statements.Known, int, int]], made: dict[Key, Outline]) -> None:
         """Index entries of sessions, from one number to another."""
         spans = [Span(known.key, max(0, begin - BEFORE), end) for known, begin, end in together]
-        made = []
+        indexed = []
         for (known, begin, _), span, part in zip(together, spans, self._read(spans), strict=True):
             before, entries = part[: begin - span.after], part[begin - span.after :]
             bodies, start = [], begin
             for until, segment in segments(begin, entries, before):
                 body = segment.packed(known.key, start, until)
                 bodies.append((start, until, body))
-                self._outlines.put((*known.key, *known.version, start, until), segment, len(body))
+                if _is_short(key := (*known.key, *known.version, start, until), len(body)):
+                    made[key] = _outline(segment)
                 start = until
-            made.append((known.key, known.version, bodies))
+            indexed.append((known.key, known.version, bodies))
 
         def put() -> Work[None]:
-            for key, version, bodies in made:
+            for key, version, bodies in indexed:
                 yield from statements.put(key, version, bodies)
 
         self._database.write(put)
 
     def _stored(
-        self, user_id: str, session_id: str | None, keys: Sequence[_Key], words: Sequence[str] | None
+        self, user_id: str, session_id: str | None, shards: Mapping[int, Shard], words: Sequence[str] | None
     ) -> Index | None:
-        """The segments with these keys; None if one is gone. Raises StoreCorruptError for a damaged one."""
-        wanted, messages, length = keys, 0, 0
-        if words is not None:
-            signs, wanted = signs_of(words), []
-            following = [*(key[1] for key in keys[1:]), None]
-            for key, known, after in zip(keys, self._outlines.of(keys), following, strict=False):
-                # The next segments of a session go by the first one: by what it numbers.
-                if known is None or after == key[1] or any(map(known[2].__contains__, signs)):
-                    wanted.append(key)
-                else:
-                    messages, length = messages + known[0], length + known[1]
+        """The segments of these shards; None if one is gone. Raises StoreCorruptError for a damaged one."""
+        wanted, messages, length = list[Key](), 0, 0
+        signs = None if words is None else [sign.encode("utf-8", "surrogatepass") for sign in signs_of(words)]
+        for shard in shards.values():
+            keys, others, their_length = (shard.keys, 0, 0) if signs is None else shard.holding(signs)
+            wanted += keys
+            messages, length = messages + others, length + their_length
         kept = {key: self._kept.get(key) for key in wanted}
         segments = {key: segment for key, segment in kept.items() if segment is not None}
         if missing := [key for key in wanted if key not in segments]:
-            at = {(key[1], key[4]): key for key in missing}
-            few = session_id is not None or len(missing) < len(keys) * _FEW
-            places = [(key[1], key[4]) for key in missing] if few else None
-            for id_, start, until, body in self._database.read(partial(statements.segments, user_id, places)):
-                known_key = at.get((id_, start))
-                if known_key is None or until < known_key[5]:
-                    continue
-                # Another process may have added to it since the keys were read.
-                key = (*known_key[:5], until)
-                segment = Segment.unpacked(SessionKey(user_id, id_), start, until, body)
-                segments[at.pop((id_, start))] = segment
-                # Of a short session first the outline only.
-                if not self._outlines.put(key, segment, len(body)):
-                    self._kept.put(key, segment, len(body))
-            if at:
+            few = session_id is not None or len(missing) < sum(len(shard.keys) for shard in shards.values()) * _FEW
+            read = self._read_segments(user_id, missing, few=few)
+            if read is None:
                 return None
+            outlined = dict[Key, Outline]()
+            for key, (segment, size) in read.items():
+                segments[key] = segment
+                # Of a short session first the outline only.
+                if session_id is None and _is_short(key, size) and not shards[statements.shard_of(key[2])].knows(key):
+                    outlined[key] = _outline(segment)
+                else:
+                    self._kept.put(key, segment, size)
+            if outlined:
+                self._shards.put(user_id, {number: shard.also(outlined) for number, shard in shards.items()})
         return Index([(SessionKey(user_id, key[1]), segments[key]) for key in wanted], messages, length)
 
+    def _read_segments(
+        self, user_id: str, missing: Sequence[Key], *, few: bool
+    ) -> dict[Key, tuple[Segment, int]] | None:
+        """Segments with their stored bytes; None if one is gone. Raises StoreCorruptError for a damaged one."""
+        at = {(key[1], key[4]): key for key in missing}
+        found = dict[Key, tuple[Segment, int]]()
+        for id_, start, until, body in self._database.read(
+            partial(statements.segments, user_id, [*at] if few else None)
+        ):
+            key = at.get((id_, start))
+            # Another process may have added to it since the keys were read: what it has more does no harm.
+            if key is not None and until >= key[5]:
+                del at[id_, start]
+                found[key] = Segment.unpacked(SessionKey(user_id, id_), start, until, body), len(body)
+        return None if at else found
 
-def _keys(user_id: str, rows: Sequence[Row]) -> tuple[list[_Key] | None, list[statements.Known]]:
+
+def _keys(user_id: str, rows: Sequence[Row]) -> tuple[list[Key] | None, list[statements.Known]]:
     """The keys of segments (None where there is a gap), and the sessions that have grown since they were indexed."""
     keys, grown, end = [], [], 0
     for row, (_, next_id, *_) in zip(rows, [*rows[1:], (0, None)], strict=False):
@@ -188,34 +258,20 @@ def _together(grown: Sequence[statements.Known]) -> Iterator[list[tuple[statemen
         yield group
 
 
-class _Outlines:
-    """What the first segments of short sessions hold; of a session the newest that was seen."""
-
-    def __init__(self) -> None:
-        self._lock = fork_lock()
-        self._outlines: dict[tuple[str, str], tuple[_Key, _Outline]] = {}
-        self._size = 0
-
-    def of(self, keys: Sequence[_Key]) -> list[_Outline | None]:
-        """What is known of each."""
-        with self._lock:
-            found = [self._outlines.get(key[:2]) for key in keys]
-        return [one[1] if one and one[0] == key else None for one, key in zip(found, keys, strict=True)]
-
-    def put(self, key: _Key, segment: Segment, size: int) -> bool:
-        """Keep what a segment of so many stored bytes holds, if that is little; whether it is new."""
-        if size > _SHORT or key[4]:
-            return False
-        outline = segment.count, segment.total, segment.words()
-        with self._lock:
-            before = self._outlines.pop(key[:2], None)
-            self._outlines[key[:2]] = key, outline
-            self._size += _bytes_of(outline) - (_bytes_of(before[1]) if before else 0)
-            while self._size > _MOST_OUTLINED:
-                _, gone = self._outlines.pop(next(iter(self._outlines)))
-                self._size -= _bytes_of(gone)
-        return before is None or before[0] != key
+def _entries(rows: Sequence[Row]) -> dict[str, int]:
+    """The number of entries of each session."""
+    return {row[1]: row[0] for row in rows}
 
 
-def _bytes_of(outline: _Outline) -> int:
-    return getsizeof(outline[2]) + _PER_OUTLINE
+def _behind(grown: Sequence[statements.Known], needed: Mapping[str, int]) -> bool:
+    """Whether sessions are not indexed as far as they were seen to reach."""
+    return any(session.until < needed.get(session.key.session_id, 0) for session in grown)
+
+
+def _is_short(key: Key, size: int) -> bool:
+    """Whether a segment of so many stored bytes may be the only one of a short session."""
+    return size <= _SHORT and not key[4]
+
+
+def _outline(segment: Segment) -> Outline:
+    return segment.count, segment.total, segment.words().encode("utf-8", "surrogatepass")

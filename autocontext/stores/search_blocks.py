@@ -14,7 +14,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain, pairwise, repeat
 
 from autocontext.text.stems import roots, stem
@@ -35,6 +35,8 @@ _FEW = 8
 """Different chunks that a text is looked through for one after the other; more are looked for at once."""
 _MANY = 1_000
 """Different chunks that no regular expression is made of, which takes 10 us for each."""
+_WORDS_KEPT = 256
+"""Words whose roots are kept: a query asks each segment for the same ones."""
 
 
 class Block:
@@ -159,11 +161,13 @@ class Block:
         return counts
 
 
+@lru_cache(maxsize=_WORDS_KEPT)
 def signs(term: str) -> tuple[str, ...]:
     """Texts, one of which the chunks or runs with a term have, in lower case."""
     return (term,) if is_cjk(term) else tuple(root.replace("ς", "σ") for root in roots(term))
 
 
+@lru_cache(maxsize=_WORDS_KEPT)
 def _forms(term: str) -> tuple[str, ...]:
     """How a term is written that is a word of its own between edges, whatever else is in its chunk; mostly it is."""
     alone = term.isascii() and term.isalpha() and roots(term) == (term,) and stem(term) == term

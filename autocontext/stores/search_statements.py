@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -12,6 +12,13 @@ from autocontext.stores.protocol import SessionKey, Version, storable
 
 _AT_ONCE = 100
 """Segments that a statement names."""
+_SHARDS = 256
+"""Parts of a user's sessions, by their identity."""
+MOST_NAMED = 16
+"""Shards up to which a statement names them; with more it asks for all."""
+_IDENTITY = "COALESCE(s.identity, s.created_at)"
+_LOW = 2**32 - 1
+"""The lower half of a number, so that no sum is too large for the database."""
 _KINDS: tuple[set[type], ...] = ({int}, {str}, {int}, {int}, {int, type(None)}, {int, type(None)})
 """Of the columns of `known`."""
 
@@ -26,19 +33,44 @@ class Known(NamedTuple):
     version: Version
 
 
-def known(user_id: str, session_id: str | None) -> Work[list[Row]]:
-    """How far the sessions of a user, or one, are indexed: a row for each segment, in order, or one with None.
+def shard_of(identity: int) -> int:
+    """The number of the shard of a session."""
+    return identity % _SHARDS
 
-    Each is the number of entries in the session, then session id, identity, edition, and start and until.
-    Raises StoreCorruptError for a damaged row.
+
+def marks(user_id: str) -> Work[dict[int, Row]]:
+    """For each shard of a user's sessions a row that changes whenever one of them does.
+
+    While its sessions are the same ones, the sums of their entries and editions only grow; another session brings 63
+    random bits.
     """
     rows = yield Statement(
-        "SELECT s.entries, s.session_id, COALESCE(s.identity, s.created_at), s.edition, x.start, x.until "
+        f"SELECT {_IDENTITY} & {_SHARDS - 1}, COUNT(*), SUM(s.entries & {_LOW}), SUM(s.edition & {_LOW}), "
+        f"SUM({_IDENTITY} & {_LOW}), SUM({_IDENTITY} >> 32) FROM autocontext_sessions s WHERE s.user_id = :user_id "
+        "GROUP BY 1",
+        _scope(user_id, None),
+    )
+    return {int(shard): tuple(mark) for shard, *mark in rows}
+
+
+def known(user_id: str, session_id: str | None, shards: Collection[int] = ()) -> Work[list[Row]]:
+    """How far the sessions of a user, or one, are indexed: a row for each segment, in order, or one with None.
+
+    Each is the number of entries in the session, then session id, identity, edition, and start and until. With a few
+    `shards` only their sessions. Raises StoreCorruptError for a damaged row.
+    """
+    params: dict[str, str | int] = {**_scope(user_id, session_id)}
+    condition = "" if session_id is None else " AND s.session_id = :session_id"
+    if 0 < len(shards) <= MOST_NAMED:
+        named = {f"shard{i}": shard for i, shard in enumerate(shards)}
+        condition += f" AND {_IDENTITY} & {_SHARDS - 1} IN ({', '.join(f':{name}' for name in named)})"
+        params |= named
+    rows = yield Statement(
+        f"SELECT s.entries, s.session_id, {_IDENTITY}, s.edition, x.start, x.until "
         "FROM autocontext_sessions s LEFT JOIN autocontext_search x "
-        "ON x.user_id = s.user_id AND x.session_id = s.session_id WHERE s.user_id = :user_id"
-        + ("" if session_id is None else " AND s.session_id = :session_id")
-        + " ORDER BY s.session_id, x.start",
-        _scope(user_id, session_id),
+        f"ON x.user_id = s.user_id AND x.session_id = s.session_id WHERE s.user_id = :user_id{condition} "
+        "ORDER BY s.session_id, x.start",
+        params,
     )
     for column, kinds in zip(zip(*rows, strict=True), _KINDS, strict=False):
         if not set(map(type, column)) <= kinds:  # SQLite's columns hold any type

@@ -1,6 +1,5 @@
 """Searching sessions: in every store, in every script, what is out of view too, and never another user's."""
 
-import sys
 import time
 
 import pytest
@@ -219,7 +218,7 @@ def test_an_index_that_another_process_makes_anew_meanwhile_is_completed(tmp_pat
             return [store.read(span.session, after=span.after, until=span.until) for span in spans]
 
         segments = SearchIndex(place(store), read).segments("u", None).segments
-        assert [key.session_id for key, _ in segments] == ["s", "t"]
+        assert sorted(key.session_id for key, _ in segments) == ["s", "t"]
         assert len(reads) == 2
 
 
@@ -249,18 +248,37 @@ def test_what_another_process_adds_between_two_reads_is_no_damage(tmp_path):
         assert (key, segment.count, database.reads) == (U, 2, 2)
 
 
-def test_of_a_session_one_outline_is_kept_and_its_bytes_count():
-    from autocontext.stores.indexing import _MOST_OUTLINED, _Outlines
+def test_the_shards_of_who_was_searched_last_are_kept_within_a_limit():
+    from autocontext.stores.outlines import _MOST, Shard, Shards
 
-    kept = _Outlines()
-    [(until, segment)] = segments(0, added("a word and \U0001f600 " + "more " * 40), [])
-    keys = [("u", "s", 1, edition, 0, until) for edition in range(50)]
-    assert all(kept.put(key, segment, 100) for key in keys)
-    assert [outline is not None for outline in kept.of(keys)] == [False] * 49 + [True]
-    words = segment.words()
-    assert kept._size == pytest.approx(sys.getsizeof(words), abs=1_000)
-    assert sys.getsizeof(words) > 2 * len(words)
-    assert kept._size < _MOST_OUTLINED
+    key = ("u", "s", 1, 0, 0, 2)
+    large = Shard((1,), [key], {key: (2, 3, b"x" * (_MOST // 3))})
+    assert large.size == pytest.approx(_MOST // 3, rel=0.01)
+    kept = Shards()
+    kept.put("a", {0: large, 1: large, 2: large})
+    assert kept.of("a").keys() == {0, 1}
+    kept.put("b", {0: large})
+    assert (kept.of("a"), kept.of("b")) == ({}, {0: large})
+    kept.put("b", {0: large, 1: large})
+    kept.forget("b")
+    assert kept._size == 0
+
+
+def test_a_shard_finds_words_in_the_session_that_holds_them():
+    from autocontext.stores.outlines import Shard
+
+    keys = [("u", "a", 1, 0, 0, 2), ("u", "b", 2, 0, 0, 1), ("u", "b", 2, 0, 1, 2), ("u", "c", 3, 0, 0, 1)]
+    keys += [("u", "d", 4, 0, 0, 1), ("u", "e", 5, 0, 0, 1)]
+    outlines = {keys[i]: (i + 1, 10 * (i + 1), words) for i, words in ((0, b"one two"), (3, b"three one"), (4, b""))}
+    shard = Shard((1,), keys, outlines)
+    looked_at = [keys[1], keys[2], keys[5]]  # several segments, or unknown words
+    assert shard.holding([b"two"]) == ([keys[0], *looked_at], 4 + 5, 40 + 50)
+    assert shard.holding([b"one"]) == ([keys[0], *looked_at[:2], keys[3], keys[5]], 5, 50)
+    assert shard.holding([b"twothree", b"none"]) == (looked_at, 10, 100)
+    assert shard.outlines() == outlines
+    more = shard.also({keys[5]: (7, 8, b"none")})
+    assert more.holding([b"none"]) == ([keys[1], keys[2], keys[5]], 10, 100)
+    assert more.outlines() == {**outlines, keys[5]: (7, 8, b"none")}
 
 
 DAMAGES = {

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, Msg
@@ -20,6 +20,7 @@ from autocontext.stores.indexing import SearchIndex
 from autocontext.stores.log_search import LogSearch
 from autocontext.stores.search_blocks import Block, BlockWriter
 from autocontext.stores.search_index import FULL, LONGEST, Segment, milliseconds, segments
+from autocontext.stores.search_statements import forget
 from autocontext.text.stems import roots, stem
 from autocontext.text.words import is_cjk, split, terms, terms_of_chunk
 from tests.conversations import texts
@@ -246,7 +247,7 @@ class Watched(CountingDatabase):
         super().__init__(url)
 
     def count(self, sql, rows):
-        for table in ("autocontext_entries", "autocontext_search"):
+        for table in ("autocontext_entries", "autocontext_search", "autocontext_sessions"):
             self.rows[table] += len(rows) * (f"FROM {table}" in sql)
 
 
@@ -420,9 +421,59 @@ def test_a_search_looks_only_at_sessions_with_its_words(tmp_path):
     assert len(index.segments("u", None).segments) == 34
     store.append(SessionKey("u", "s3"), added("number7 again"), after=1)
     database.rows.clear()
-    looked_at = [key.session_id for key, _ in index.segments("u", None, ["number7"]).segments]
-    assert looked_at == ["s3", "s7"]
+    looked_at = {key.session_id for key, _ in index.segments("u", None, ["number7"]).segments}
+    assert looked_at == {"s3", "s7"}
     assert database.rows["autocontext_search"] == 1
+
+
+def test_a_later_search_reads_only_the_sessions_that_have_changed(tmp_path):
+    with SqliteSessionStore(database := Watched(tmp_path / "a.db")) as store:
+        keys = [SessionKey("u", f"s{i}") for i in range(300)]
+        for i, key in enumerate(keys):
+            store.append(key, added(f"word{i} here"), after=0)
+        assert store.search("word7", user_id="u")
+        database.rows.clear()
+        assert [hit.session for hit in store.search("word7", user_id="u")] == [keys[7]]
+        assert database.rows["autocontext_sessions"] <= 256 + 1
+        store.append(keys[8], added("word8 here", "word7 once more")[1:], after=1)
+        other = DatabaseSessionStore(Watched(tmp_path / "a.db"))
+        other.delete(keys[9])
+        other.append(keys[9], added("another word9"), after=0)
+        assert other.erase(keys[10], [other.read(keys[10])[0].message.id])
+        other.delete(keys[11])
+        other.append(new := SessionKey("u", "new"), added("word7 is new"), after=0)
+        database.rows.clear()
+        assert {hit.session for hit in store.search("word7", user_id="u")} == {keys[7], keys[8], new}
+        assert database.rows["autocontext_sessions"] < 300
+        assert [hit.session for hit in store.search("another word9", user_id="u", limit=1)] == [keys[9]]
+        assert not [hit for word in ("word10", "word11") for hit in store.search(word, user_id="u")]
+
+
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(("append", "erase", "delete", "rebuild", "other")), st.integers(0, 3)), max_size=12
+)
+
+
+@given(OPERATIONS)
+@example([("append", 0), ("append", 0), ("append", 1), ("erase", 0)])
+@example([("append", 0), ("append", 1), ("delete", 0), ("other", 0), ("rebuild", 0), ("other", 1)])
+def test_whatever_changes_a_later_search_finds_what_a_new_process_finds(operations):
+    with SqliteSessionStore(":memory:") as store:
+        other = DatabaseSessionStore(place(store))
+        for step, (what, n) in enumerate(operations):
+            key = SessionKey("u", f"s{n}")
+            entries = other.read(key)
+            if what in ("append", "other"):
+                message = Msg(id=f"m{step}", role="user", content=f"word{step % 3} is said in {n}")
+                (store if what == "append" else other).append(key, [Added(message=message)], after=len(entries))
+            elif what == "erase" and entries:
+                other.erase(key, [entries[0].message.id])
+            elif what == "delete":
+                other.delete(key)
+            elif what == "rebuild":
+                place(store).write(lambda: forget("u"))
+            for word in ("word0", "word1", "said"):
+                assert store.search(word, user_id="u") == DatabaseSessionStore(place(store)).search(word, user_id="u")
 
 
 def test_a_short_beginning_of_a_longer_session_is_looked_at_for_its_numbers(tmp_path):
