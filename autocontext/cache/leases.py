@@ -28,6 +28,8 @@ class Claim(NamedTuple):
     """A name for this computation, unique among all processes."""
     known: int | None
     """Creation time of an entry to ignore."""
+    renews: bool = False
+    """Whether to compute only as long as there is an entry: one that was erased is not made again."""
 
 
 def ask(namespace: CacheNamespace, claim: Claim, wanted: Callable[[], bool] = lambda: True) -> Work[CacheEntry | bool]:
@@ -45,9 +47,11 @@ def ask(namespace: CacheNamespace, claim: Claim, wanted: Callable[[], bool] = la
         },
     )  # fmt: skip
     # After taking the lease, to see what its previous holder has stored.
-    entry = yield from _stored(namespace, claim)
+    there = yield from namespace.lookup(target)
+    entry = there if _counts(namespace, claim, there) else None
+    is_gone = claim.renews and there is None
     # A cancelled caller's transaction goes on in its thread, after its lease was given back.
-    if rows and (entry is not None or not wanted()):
+    if rows and (entry is not None or is_gone or not wanted()):
         yield from give_back(namespace.text, claim)
         rows = []
     if rows and claim.tags:
@@ -68,7 +72,7 @@ def look(namespace: CacheNamespace, claim: Claim, ours: Collection[str]) -> Work
         f"WHERE namespace = :ns AND key = :key AND slot = '' AND {_running(namespace)}",
         {"ns": namespace.text, "key": safe(claim.target.key)},
     )
-    if not rows or (yield from _stored(namespace, claim)) is not None:
+    if not rows or _counts(namespace, claim, (yield from namespace.lookup(claim.target))):
         return "", False
     chain: list[Row] = []
     if ours:
@@ -150,7 +154,6 @@ def _running(namespace: CacheNamespace, least: int = 0) -> str:
     return f"autocontext_cache_computation.until BETWEEN {now} + 1 AND {now} + {2 * length}"
 
 
-def _stored(namespace: CacheNamespace, claim: Claim) -> Work[CacheEntry | None]:
-    """The entry that makes a computation needless."""
-    entry = yield from namespace.lookup(claim.target)
-    return None if entry is None or entry.created == claim.known or entry.expires <= namespace.now() else entry
+def _counts(namespace: CacheNamespace, claim: Claim, entry: CacheEntry | None) -> bool:
+    """Whether an entry makes a computation needless."""
+    return entry is not None and entry.created != claim.known and entry.expires > namespace.now()

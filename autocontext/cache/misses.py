@@ -137,7 +137,9 @@ def value_of(result: FlightResult) -> Any:
 def _lead(step: Miss, flight: Flight) -> MissFlow:
     call = step.call
     namespace = call.namespace
-    claim = Claim(call.target, call.key.task, tuple(call.options["tags"]), flight.holder, step.known)
+    claim = Claim(
+        call.target, call.key.task, tuple(call.options["tags"]), flight.holder, step.known, step.in_background
+    )
     try:
         stored = yield from _ask(call, flight, claim, in_background=step.in_background)
     except CacheCycle as error:

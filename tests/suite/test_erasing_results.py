@@ -80,6 +80,24 @@ def test_results_go_with_their_call_whatever_the_options(where, key, option, who
         assert erased(ac, session, whole, tmp_path) == []
 
 
+def test_a_refresh_that_begins_after_the_erase_makes_no_result_again(tmp_path):
+    args, fn, options = OPTIONS["stale"]
+    args = {"q": said("argument"), **args}
+
+    async def refreshed_late(cache, session):
+        await asyncio.sleep(0.01)
+        await cache.aget_or_compute("t", args, fn, **options)  # stale: its task begins when this one waits
+        left = erased(ac, session, whole=False, folder=tmp_path)
+        await cache.aclose()
+        return left
+
+    with opened(tmp_path / "a.db") as ac:
+        session, _, use = asked(ac, args)
+        session.call_tool(fn, args, use.tool_uses[0].id, name="t", cacheable=True, **options)
+        assert asyncio.run(refreshed_late(ac.cache_of("ann"), session)) == []
+        assert found(ac, tmp_path) == []
+
+
 @pytest.mark.parametrize("option", ["per_call", "normalizer", "hashed"])
 def test_a_result_that_was_there_before_goes_with_the_call_that_finds_it(option, tmp_path):
     args, fn, options = OPTIONS[option]
