@@ -132,7 +132,8 @@ class Shorten:
         others = [i for i in places if i not in chosen]
         spared = self._in_hand(view, set(others))
         further = int(self.config.max_token * _FURTHER)
-        for (todo, room, more), factor in product(((others, spared, further), (spared, {}, 0)), _LENGTHS):
+        oldest_first = [*spared][::-1]
+        for (todo, room, more), factor in product(((others, spared, further), (oldest_first, {}, 0)), _LENGTHS):
             for i in todo:
                 if excess + more <= 0:
                     break

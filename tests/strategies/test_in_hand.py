@@ -79,6 +79,25 @@ def test_where_all_must_be_short_it_is_the_last_to_be_cut() -> None:
     assert sizes[1][0] > sizes[2][0]
 
 
+@pytest.mark.parametrize(("look", "asked", "text", "change", "changed"), WORK)
+def test_where_not_all_of_it_can_stay_what_was_touched_last_does(
+    look: str, asked: dict[str, Any], text: str, change: str, changed: dict[str, Any]
+) -> None:
+    older = tool_exchange("read_file", {"path": "older/notes.txt"}, PAGE[: len(text)])
+    messages = [
+        user("Go."),
+        *older,
+        *tool_exchange("edit", {"path": "older/notes.txt", "new_string": "x"}, "ok"),
+        *tool_exchange(look, asked, text),
+        *tool_exchange(change, changed, "ok"),
+        assistant("Done."),
+        user("And now?"),
+    ]
+    sizes = [[len(r.text) for m in passed(messages, s).messages for r in m.tool_results] for s in (0.95, 0.9)]
+    assert all(size[0] < len(PAGE[: len(text)]) for size in sizes)
+    assert all(size[2] == len(text) for size in sizes)
+
+
 def test_texts_are_in_the_order_in_which_calls_touched_what_they_are_about() -> None:
     messages = [
         user("Los."),
