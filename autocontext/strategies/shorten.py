@@ -303,7 +303,7 @@ class Shorten:
         if key not in self._excerpts:
             worth = self._rated(view)
             result = original if block == MESSAGE_TEXT else original.content[block]
-            outcome = worth.outcome(index, result) if isinstance(result, ToolResultBlock) else ""
+            outcome = worth.outcome(index, result) if isinstance(result, ToolResultBlock | Msg) else ""
             text = result.text if isinstance(result, ToolResultBlock) else original.text
             self._excerpts[key] = Excerpts(text, worth.after(index), outcome=outcome)
         return self._excerpts[key]

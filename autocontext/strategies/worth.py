@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from autocontext.history.view import View
-from autocontext.messages import ToolResultBlock, ToolUseBlock, is_user_turn, leaves
+from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_user_turn, leaves
 from autocontext.text import rendering
 from autocontext.text.excerpts import MEASURE, pieces, without_number
 from autocontext.text.signs import ERROR
@@ -81,15 +81,21 @@ class Worth:
         called = "\n".join(map(rendering.arguments, self._called.get(index, ())))
         return lambda piece: self._rate(index, step, called, piece)
 
-    def outcome(self, index: int, result: ToolResultBlock) -> str:
+    def outcome(self, index: int, result: ToolResultBlock | Msg) -> str:
         """The line that says what came of an action, as a note would tell it; "" of what was only looked at.
 
-        It has a figure or a word of an error: "Review the changes" is said after each edit.
+        It has a figure or a word of an error: "Review the changes" is said after each edit. Of an agent without tools
+        the result is the message that has it.
         """
         from autocontext.notes.answers import answer_of, telling  # noqa: PLC0415 (as above)
         from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
+        from autocontext.notes.typed import typed_call  # noqa: PLC0415 (as above)
 
-        use = next((use for use in self._called.get(index, ()) if use.id == result.id), None)
+        if isinstance(result, Msg):
+            use = typed_call(self._view.messages[index - 1], result) if index else None
+            result = ToolResultBlock(id="typed", output=result.text)
+        else:
+            use = next((use for use in self._called.get(index, ()) if use.id == result.id), None)
         if use is None or looks(use.name, use.input):
             return ""
         lines = telling(result.text, answer_of(result), used=lambda _: 0.0, call=rendering.arguments(use))

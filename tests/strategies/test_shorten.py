@@ -139,6 +139,18 @@ def test_what_a_terminal_has_printed_in_the_users_role_is_shortened_and_no_words
     assert_valid_chat(memory.messages)
 
 
+@pytest.mark.parametrize("said", ["118 passed, 5 failed", "5 Fehler in 118 Rechnungen", "118项通过，5项失败"])
+def test_what_came_of_a_command_of_an_agent_without_tools_stays(said: str) -> None:
+    lines = [f"{chr(97 + n % 26) * (3 + n % 5)} step {n} of {n * 7919 % 1000}" for n in range(150)]
+    printed = "\n".join([*lines, said, "bash-$ "])
+    later = assistant("Now step 7 of 433 and step 9 of 271.\n```\nls\n```")
+    messages = [user("Go."), assistant("```\nmake test\n```"), user(printed), later, user("a\nbash-$ ")]
+    messages += [assistant("```\nls\n```"), user("b\nbash-$ ")]
+    short = passed(messages).messages[2].text
+    assert MARK.search(short)
+    assert said in short
+
+
 FLOODS: list[tuple[str, dict[str, str], str, str]] = [
     ("bash", {"command": "make"}, "  CC       drivers/net/unit{n}.o", "{digest} is what I found."),
     ("suche", {"muster": "Rechnung"}, "./archiv/jahr{n}/liste.txt: Rechnung Nummer {n}", "{digest}: bezahlt."),
