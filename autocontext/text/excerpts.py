@@ -12,6 +12,7 @@ from math import log
 from typing import NamedTuple
 
 from autocontext.caches import cached
+from autocontext.text.signs import SUMMARY
 
 _LONG_LINE = 200
 """Characters; a longer line is cut into records, fields or sentences."""
@@ -90,6 +91,8 @@ STATEMENT = re.compile(
 """At the beginning of a line of Markdown: a sentence or a result in bold type, or a heading that says one."""
 _OPENING = (":", "(", "[", "{", "：", "（")
 """What a line ends with that is nothing without the next one."""
+_IN_SUMMARY, _LONGEST_SUMMARY = 2.0, 12
+"""Worth of what a text sums itself up with, beside the rest, and most pieces of it."""
 _LEAST_WORDS = 5
 """Words of a line of prose."""
 _LABEL = re.compile(r"[A-Z]\w{1,20}:$")
@@ -393,6 +396,19 @@ def _announcing(said: Sequence[str]) -> frozenset[int]:
     )
 
 
+def _summarised(said: Sequence[str]) -> Iterator[int]:
+    """Where a text's own summary stands: below a line that says so, up to the next heading or rule."""
+    left = 0
+    for i, line in enumerate(said):
+        if SUMMARY.fullmatch(without_number(line)):
+            left = _LONGEST_SUMMARY
+        elif _level_of(line) or _separates(line):
+            left = 0
+        elif left:
+            left -= 1
+            yield i
+
+
 def _first_items(text: str, found: Sequence[Piece]) -> Iterator[int]:
     """Where the first hit of a search begins, with the line below it: lists of records come with the best one first."""
     in_list = False
@@ -631,6 +647,8 @@ class Excerpts:
         self._first = [i for i, worth in enumerate(own) if (worth > 0 or i in lonely) and i not in dependent]
         for i in self._first:
             self._worths[i] += _OWN * _is_own_field(text, found[i])
+        for i in _summarised(said):
+            self._worths[i] += _IN_SUMMARY * (own[i] > 0)
         for i in _first_items(text, found):
             self._worths[i] += _ALONE * (own[i] > 0)
         for i in {0, len(found) - 1, *lonely} if found else ():

@@ -21,5 +21,10 @@ WORDS_OF_ERRORS = {
     "ru": r"ошибк|не удалось|не найден|отказано",
 }
 """By language, pieces of words in lines that give the reason of a failure; nothing that says there is no error."""
+SUMMARY = Caseless(
+    r"(?:#{1,6} |\*\*)?(?:(?:executive |final )?summary|conclusions?|tl;dr|zusammenfassung|fazit|résumé|resumen"
+    r"|conclusión|riassunto|conclusioni|resumo|conclusão|итоги?|выводы?|总结|结论|摘要|まとめ|結論|요약|결론)[\s:*：]{0,4}"
+)
+"""A line above a text's own summary."""
 ERROR = Caseless("|".join(WORDS_OF_ERRORS.values()))
 """A word of a line that may give the reason of a failure."""

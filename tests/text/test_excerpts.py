@@ -561,6 +561,21 @@ def test_a_sentence_does_not_end_at_the_comma_of_its_line(line: str, below: str)
 
 
 @pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("Summary:", "Both trials found no effect on the disease, but harm to some of the patients."),
+        ("## Fazit", "Beide Studien fanden keine Wirkung, aber Schäden bei einigen der Kranken."),
+        ("**结论：**", "两项研究都没有发现疗效，但有些病人受到了伤害。"),
+    ],
+)
+def test_what_a_text_sums_itself_up_with_stays(head: str, said: str) -> None:
+    filler = [f"{chr(97 + n) * 12} is what part {n} of the page says about it." for n in range(24)]
+    text = "\n".join([*filler[:16], head, said, "=======", *filler[16:]])
+    worths = {said: 0.3, **dict.fromkeys(filler, 0.6)}
+    assert said in excerpt(text, len(text) // 4, lambda piece: worths.get(piece, 0.0))[0]
+
+
+@pytest.mark.parametrize(
     ("opening", "below"),
     [
         ("    except OSError_{n}:", "        retry_{n}()"),
