@@ -25,8 +25,10 @@ def check_work(messages: list[Msg], text: str, only: set[int]) -> None:
     note.check()
     if {CALLS, LOOKED} & note.parts.keys():
         shown = [line for part in (CALLS, LOOKED) for line in note.parts.get(part, [])]
-        times = [int((re.findall(r" (\d+)x -> ", line) or ["1"])[0]) for line in shown if " -> " in line]
-        more = [int(n) for line in shown for n in re.findall(r"^m\d+(?:-m\d+)?: (\d+) more calls?(?:: .*)?$", line)]
+        counts = {line: re.findall(r"^m\d+(?:-m\d+)?: (\d+) more calls?(?:: .*)?$", line) for line in shown}
+        told = [line for line, count in counts.items() if " -> " in line and not count]
+        times = [int((re.findall(r" (\d+)x -> ", line) or ["1"])[0]) for line in told]
+        more = [int(n) for count in counts.values() for n in count]
         parts = {looks(c.name, c.input) for c in note.calls}
         if len(parts) == len({CALLS, LOOKED} & note.parts.keys()):
             assert sum(times) + sum(more) == len(note.calls), note.text
