@@ -48,8 +48,8 @@ _FURTHER = 0.1
 next pass comes later. What the agent is working on is not shortened for it."""
 _LEAST_LINES, _REPEATED = 5, 0.6
 """Lines that a call writes, and the share of a result that repeats them, from which on the result says nothing new."""
-_LEAST_ITEM = 12
-"""Characters of an item of a list that stands in one line by no chance."""
+_LEAST_ITEM, _MOST_ITEMS = 12, 1_000
+"""Characters of an item of a list that stands in one line by no chance, and most items that are looked for."""
 _MANY_LINES, _SAMPLE = 40, 8_000
 """Lines from which on a text may be mostly the same, and characters that are looked at."""
 _ALIKE, _UNUSED = 0.2, 0.25
@@ -314,16 +314,18 @@ def _repeats(pair: Answered) -> bool:
     written = {line.strip() for text in texts_in(pair.use.input) for line in text.split("\n")} - {""}
     if len(written) < _LEAST_LINES:
         return False
-    text = pair.output.text
-    lines = [without_number(line) for line in text.split("\n")]
+    lines = [without_number(line) for line in pair.output.text.split("\n")]
+    if len(lines) == 1 and len(written) <= _MOST_ITEMS:
+        line = lines[0][:_SAMPLE]
+        again = sum(len(item) for item in written if len(item) >= _LEAST_ITEM and item in line)
+        return again >= _REPEATED * len(line)
     again = sum(len(line) for line in lines if line in written)
-    items = sum(len(item) for item in written if len(item) >= _LEAST_ITEM and item in text) if len(lines) == 1 else 0
-    return max(again, items) >= _REPEATED * sum(map(len, lines))
+    return again >= _REPEATED * sum(map(len, lines))
 
 
 def _packed(text: str) -> float:
     """What zlib leaves of a text of many lines; 1 for a shorter one."""
-    data = text[:_SAMPLE].encode()
+    data = text[:_SAMPLE].encode("utf-8", "surrogatepass")
     return len(zlib.compress(data)) / len(data) if text.count("\n", 0, _SAMPLE) >= _MANY_LINES else 1.0
 
 

@@ -176,6 +176,15 @@ def test_a_flood_gives_way_before_an_older_page(tool: str, asked: dict[str, str]
     assert len(second) < 1_000
 
 
+@pytest.mark.parametrize("broken", ["\ud800 row of {n}", "\udfff{n} \ud83d"])
+def test_lone_surrogates_make_a_flood_like_any_other(broken: str) -> None:
+    text = "\n".join(broken.replace("{n}", str(n)) for n in range(200))
+    view = passed(
+        [user("Go."), *tool_exchange("bash", {"command": "make"}, text), assistant("Done."), user("?")]
+    ).messages
+    assert MARK.search(view[2].tool_results[0].text)
+
+
 @pytest.mark.parametrize(
     ("tool", "item"),
     [
