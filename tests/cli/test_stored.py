@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -253,7 +254,10 @@ def test_replay_prune_and_show_take_a_stored_session(db: str, tmp_path: Path) ->
             for done in (stored_, exported)
         ]
         assert len(rows[0]) == 2
-        assert rows[0] == rows[1]
+        for cells in zip(*map(chain.from_iterable, rows), strict=True):
+            shares = [float(cell.removesuffix("%")) for cell in cells if cell.endswith("%")]
+            # Tokens of UUIDs differ a little from run to run, and one share may be rounded up, the other down.
+            assert abs(shares[0] - shares[1]) <= 1 if len(shares) == 2 else len({*cells}) == 1
         assert "its sessions: 'long'" in run(name, db, "lang", *USER).err
         assert "a file of conversations has no sessions; leave long out" in run(name, file, "long").err
     shown = run("show", db, "long", *USER)
