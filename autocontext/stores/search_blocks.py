@@ -14,9 +14,10 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import accumulate, chain, pairwise, repeat
 
+from autocontext.caches import cached
 from autocontext.text.stems import roots, stem
 from autocontext.text.stop_words import STOP_WORDS
 from autocontext.text.words import is_cjk, rarity, split, terms_of_chunk
@@ -161,13 +162,13 @@ class Block:
         return counts
 
 
-@lru_cache(maxsize=_WORDS_KEPT)
+@cached(_WORDS_KEPT)
 def signs(term: str) -> tuple[str, ...]:
     """Texts, one of which the chunks or runs with a term have, in lower case."""
     return (term,) if is_cjk(term) else tuple(root.replace("ς", "σ") for root in roots(term))
 
 
-@lru_cache(maxsize=_WORDS_KEPT)
+@cached(_WORDS_KEPT)
 def _forms(term: str) -> tuple[str, ...]:
     """How a term is written that is a word of its own between edges, whatever else is in its chunk; mostly it is."""
     alone = term.isascii() and term.isalpha() and roots(term) == (term,) and stem(term) == term

@@ -53,8 +53,8 @@ _LEAST_ITEM, _MOST_ITEMS = 12, 1_000
 _MANY_LINES, _SAMPLE = 40, 8_000
 """Lines from which on a text may be mostly the same, and characters that are looked at."""
 _ALIKE, _UNUSED = 0.2, 0.25
-"""What zlib leaves of such a text, and of one that is told by nobody's use of it; of code a quarter to a third is left,
-of prose two fifths."""
+"""What zlib leaves of such a text, and of one that nobody has used; of code a quarter to a third is left, of prose two
+fifths."""
 _IN_HAND = 0.15
 """Share of the window for what the agent is working on, beside what its short forms take."""
 

@@ -26,7 +26,7 @@ def held(words: str) -> list[str]:
 
     def texts(found: Any) -> Iterator[str]:
         if isinstance(found, str):
-            if words in found:
+            if words.lower() in found.lower():  # indexes and searches have them in lower case
                 yield found
         elif not gc.is_tracked(found) and isinstance(found, tuple | frozenset | dict) and id(found) not in seen:
             seen.add(id(found))  # the collector tells of no such value itself
