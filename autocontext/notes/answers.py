@@ -30,6 +30,7 @@ from autocontext.text.excerpts import (
 )
 from autocontext.text.rendering import one_line
 from autocontext.text.signs import ERROR
+from autocontext.text.words import terms
 
 _ENDS = 600
 """Characters at each end of a result in which a program's wrapper prints an exit code."""
@@ -91,6 +92,10 @@ _LEAST_FIELD = 0.02
 """Worth of a field far behind in its record."""
 RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
 """A field that names a record: where the call has it, too, it tells nothing."""
+_OF_TASK = 0.5
+"""Share of the words of a line in a report that stand in the call, from which on it only repeats its task."""
+_HEADING = re.compile(r"#{1,6} \S")
+"""A heading of Markdown: a text that begins with one is a report."""
 _PARTS = re.compile(r"\s*(?:\|\||&&|[;|\n])\s*")
 _NEXT_COMMAND = re.compile(r"&&|;")
 _BEFORE = 12
@@ -335,12 +340,16 @@ class _Lines:
         self.said = [(place, _statement(line, more=k < len(lines) - 1)) for k, (place, line) in enumerate(lines)]
         self.numbered = numbered
         self._call, self._parts, self._looks = call, _parts(call), looks
+        self._asked = frozenset(terms(call))
         self._lonely = alone([line for _, line in lines])
-        self._reasons = 2.5 if failed or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
         told = [k for k, (_, line) in enumerate(lines) if line]
         self._first, self._last = (told[0], told[-1]) if told else (-1, -1)
         # What was found is listed best first; the outcome of an action stands last, but a refusal says so first.
-        self._listed = looks or sum(begins_record(line) for _, line in lines) >= _RECORDS
+        # So does a report, in which records and what failed on the way are of many lines.
+        self._is_report = bool(told) and _HEADING.match(lines[told[0]][1]) is not None
+        self._listed = looks or (not self._is_report and sum(begins_record(line) for _, line in lines) >= _RECORDS)
+        few = len(lines) <= _FEW_LINES
+        self._reasons = 2.5 if failed or few else 0.0 if looks or self._is_report else 1.0
         self._ends_with_sum = (
             not self._listed
             and sums_up(lines[self._last][1])
@@ -356,14 +365,23 @@ class _Lines:
         if worth > _OF_ECHO and k and _HEADER.fullmatch(self.said[k - 1][1]):
             worth += _EXCEPTION
         around = not self._looks and line in self.numbered  # what stands around a change is no answer
-        if around or (k < self._last and _is_head(line)):
+        if around or (k < self._last and _is_head(line)) or (self._is_report and self._repeats_task(line)):
             worth = min(worth, _OF_ECHO)
         return worth + _ALONE * (k in self._lonely and worth > _OF_ECHO)
+
+    def _repeats_task(self, line: str) -> bool:
+        """Whether a line of a report only says what the call asked for."""
+        words = frozenset(terms(line))
+        repeats = len(words) >= _LEAST_WRAPPED and len(words & self._asked) >= _OF_TASK * len(words)
+        return repeats and not STATEMENT.match(line)
 
     def _by_place(self, k: int) -> float:
         """What a line is worth for where it stands, beside its words."""
         line, late = self.said[k][1], k / len(self.said)
-        worth = _DEFINED * defines(line) - _EARLY * late if self._listed else _LATE * late
+        if self._listed:
+            worth = _DEFINED * defines(line) - _EARLY * late
+        else:  # a report begins with what came of it
+            worth = _LATE * (1 - late if self._is_report else late)
         worth += _FIRST * (k == self._first and line.endswith(_ENDS_OF_SENTENCE) and not announces(line))
         worth += _SUMMARY * (k == self._last and self._ends_with_sum)
         at_end = min(k - self._first, self._last - k) <= _OUTCOME_LINES
@@ -573,7 +591,7 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     if answer.empty or not pieces:
         return f"{answer.status}, nothing" if answer.status else "nothing"
     place, first = pieces[0]
-    if len(first) > characters and not (answer.status or _word_of_error(first)):
+    if len(first) > characters and not (answer.status or _word_of_error(first) or STATEMENT.match(first)):
         end = max(first.rfind(sign, _LEAST_SENTENCE, characters) for sign in (". ", "。"))
         if end > 0:
             first = first[: end + 1] + "…"

@@ -264,7 +264,7 @@ def facts_of(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 def new_text(arguments: Mapping[str, Any]) -> str:
     """The first telling line of what a call writes and what was not there before; "" if it writes nothing.
 
-    With a minus, the first line that it only takes away.
+    With a minus, the first line that it only takes away; with "…" at its end if there are more.
     """
     replaced: set[str] = set()
     removed: list[str] = []
@@ -297,7 +297,8 @@ def new_text(arguments: Mapping[str, Any]) -> str:
         gone = [line.strip() for line in removed if line.strip() not in kept]
         new = [f"- {line}" for line in gone if sum(map(str.isalnum, line)) >= _LEAST_NEW]
     line = next((line for line in new if not _DULL.match(line.lstrip("+- "))), new[0] if new else "")
-    return _short_line(line, _NEW)
+    short = _short_line(line, _NEW)
+    return short if len(new) < 2 or short.endswith("…") else f"{short}…"
 
 
 def _code(lines: Iterable[str]) -> Iterator[str]:

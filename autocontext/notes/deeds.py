@@ -197,7 +197,14 @@ class Deeds:
         done = self._ledger.of_newest_calls(_newest_done).get(call.thing) if call.looks and call.thing else None
         if done is None or done.number <= call.number or not (self._known is None or done.number in self._known):
             return ""
-        return f" (then m{done.number} {_listed(done.name)})"
+        return f" (then m{done.number} {_listed(done.name)}{self._error_of(done)})"
+
+    def _error_of(self, call: Call) -> str:
+        """The words of an answer that reads like an error, perhaps in messages of another note; "" of any other."""
+        if call.answer is None or not self._reads_like_an_error(call):
+            return ""
+        pieces = telling(self._ledger.result_of(call), call.answer, used=lambda _: 0.0, call=call.command)
+        return f" -> {came_back(pieces, call.answer, _SHORT_ANSWER)}"
 
     def _answers(self, group: Group, longest: int) -> str:
         """The different answers of equal calls in order, each with the number of its newest call."""
@@ -207,9 +214,11 @@ class Deeds:
         runs = [(text, [*calls]) for text, calls in groupby(told, key=lambda call: self.answer(call, longest))]
         if len(runs) == 1:
             return runs[0][0]
-        times = [f", {len(calls)}x" if len(calls) > 1 else "" for _, calls in runs]
+        more = len(told) < len(group.calls)
+        # Of the first of these answers there may have been more before.
+        times = [f", {len(calls)}x" if len(calls) > 1 and (k or not more) else "" for k, (_, calls) in enumerate(runs)]
         shown = [f"{text} (m{calls[-1].number}{n})" for (text, calls), n in zip(runs, times, strict=True)][-_ANSWERS:]
-        return ("…; " if len(runs) > _ANSWERS or len(told) < len(group.calls) else "") + "; ".join(shown)
+        return ("…; " if len(runs) > _ANSWERS or more else "") + "; ".join(shown)
 
     def answer(self, call: Call, longest: int) -> str:
         """What came back from a call."""

@@ -377,7 +377,9 @@ class _Page:
             hidden = self._hidden[part]
             # What was changed, was looked at; of others that did something, a few names would seem to be those of all.
             named = [*groups, *self._told[CALLS]] if part == LOOKED else []
-            self._parts[part] = [self._more(part, hidden, named), *lines] if hidden and lines else lines
+            # Also of calls that only looked and have no line: those above would seem to be all.
+            counted = lines or (part == LOOKED and self._hidden[CALLS] and self._told[CALLS])
+            self._parts[part] = [self._more(part, hidden, named), *lines] if hidden and counted else lines
 
     def _name_others(self) -> None:
         """Say what the calls without a line were about, if there is room for it."""

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 _LEAST, _MOST = 240, 2_000
 """Characters that are kept of a result, in small and in large windows."""
-_LENGTHS = (2, 1)
-"""Lengths of short forms, as multiples of the least: long results give way before small records do."""
+_ENOUGH = 800
+"""Characters of a short form, up to twice the least, that are kept while others are longer: in small windows long
+results give way before small records do, and in large ones old results before newer ones."""
 _OF_WINDOW = 20
 """In between, as many as the window has tokens, divided by this."""
 _ARGUMENT = 300
@@ -133,11 +134,13 @@ class Shorten:
         spared = self._in_hand(view, set(others))
         further = int(self.config.max_token * _FURTHER)
         oldest_first = [*spared][::-1]
-        for (todo, room, more), factor in product(((others, spared, further), (oldest_first, {}, 0)), _LENGTHS):
+        least = self._characters
+        lengths = dict.fromkeys((max(least, min(2 * least, _ENOUGH)), least))
+        for (todo, room, more), length in product(((others, spared, further), (oldest_first, {}, 0)), lengths):
             for i in todo:
                 if excess + more <= 0:
                     break
-                short = self._of_length(view, i, self._characters * factor, room.get(i, 0))
+                short = self._of_length(view, i, length, room.get(i, 0))
                 if short is None:
                     continue
                 before = chosen[i].saved if i in chosen else 0

@@ -298,8 +298,13 @@ def shortened(value: Any, characters: int, mark: str) -> Any:
         return preview(value, characters) + mark if len(value) > characters + 2 * len(mark) else value
     if isinstance(value, dict):
         starts = _differences(value, characters + 2 * len(mark))
+        # What was replaced says less than what stands there now.
+        sizes = [characters // 2, characters + characters // 2] if len(starts) == 2 else [characters] * len(starts)
+        room = dict(zip((k for k in value if k in starts), sizes, strict=True))
         return {
-            k: _from(v, starts[k], characters) + mark if k in starts else shortened(v, characters, mark)
+            k: _from(v, starts[k], room[k]) + mark
+            if k in starts and len(v) > room[k] + 2 * len(mark)
+            else shortened(v, room.get(k, characters), mark)
             for k, v in value.items()
         }
     if isinstance(value, list):
@@ -310,7 +315,11 @@ def shortened(value: Any, characters: int, mark: str) -> Any:
 def _from(text: str, start: int, characters: int) -> str:
     """So many characters of a text from a place on, and before it its first line, unless that is long."""
     head, line, _ = text[:start].partition("\n")
-    first = f"{head}\n...\n" if line and len(head) * _OF_CUT <= characters else "..."
+    begins = f"{head}\n" if line and len(head) * _OF_CUT <= characters else ""
+    # Said as a gap: in some languages "..." is code, and this would be an edit that takes lines away.
+    first = f"{begins}[... {start - len(begins)} characters ...]\n"
+    if start <= len(first):
+        return preview(text, characters) if len(text) > characters else text
     rest, left = text[start:], characters - len(first)
     return first + (preview(rest, left) if len(rest) > left else rest)
 

@@ -13,8 +13,8 @@ from autocontext.notes.page import CALLS, HEADINGS, LINES, LOOKED, REASONS, SAID
 
 ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(\d+ of several(?: lines)?\))?(?: \(m\d+(?:, \d+x)?\))?(?=; |$)")
 """An answer's words in quotes, or its fields of JSON in braces."""
-THEN = re.compile(r" \(then m(\d+) (\"?)(.+)\2\)$")
-"""The newest call that did something with what another one looked at."""
+THEN = re.compile(r" \(then m(\d+) (\"?)([^\n]+?)\2( -> .+)?\)$")
+"""The newest call that did something with what another one looked at, and its refusal."""
 LONG_WORD = 40
 """Characters of a word of which a line may show a part: no line holds all of any word."""
 LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")

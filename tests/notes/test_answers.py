@@ -312,6 +312,44 @@ def test_a_report_is_told_by_the_outcome_that_its_writer_set_in_bold(outcome: st
     assert told(report, characters=60).startswith(f'"{outcome}')
 
 
+REPORTS = [
+    (
+        "Validate the credentials of missandei and enumerate the users of essos.local",
+        "# Summary",
+        "Validate the credentials of missandei and enumerate all users of essos.local.",
+        "**Task complete.** The credentials hold on all five hosts, and 14 users were found.",
+        "| {n} | host {n} | login | ❌ denied |",
+    ),
+    (
+        "Prüfe die Rechnungen vom Mai gegen die Kontoauszüge der Bank",
+        "## Bericht",
+        "Die Rechnungen vom Mai gegen die Kontoauszüge der Bank prüfen.",
+        "**Abgeschlossen.** 38 von 40 Rechnungen stehen auch auf dem Konto der Firma.",
+        "{n}. Rechnung {n}: Fehler beim ersten Abruf, danach gelesen",
+    ),
+    (
+        "检查 五月 所有 订单 的 库存 和 价格",
+        "## 报告",
+        "检查 五月 所有 订单 的 库存 和 价格。",
+        "**检查已经全部完成。** 四十个订单中有三十八个库存充足，价格也正确。",
+        "{n}. 订单 W{n}：第一次查询失败，重试成功",
+    ),
+]
+
+
+@pytest.mark.parametrize(("task", "heading", "aim", "outcome", "record"), REPORTS)
+def test_a_report_is_told_by_its_outcome_and_not_by_what_failed_on_the_way(
+    task: str, heading: str, aim: str, outcome: str, record: str
+) -> None:
+    """Its lists are no lists of hits, and a line that repeats the task is no outcome; in little room it is cut."""
+    records = [record.format(n=n) for n in range(1, 30)]
+    report = "\n".join((heading, "", aim, "", outcome, "", *records, "", "- report.md"))
+    for characters in (160, 44):
+        assert told(report, characters=characters, call=task).startswith(f'"{outcome[:16]}'), characters
+    without = "\n".join((heading, "", aim, *records))
+    assert aim[:12] not in told(without, characters=44, call=task)
+
+
 def test_what_a_command_prints_of_itself_is_no_answer_however_long_it_is() -> None:
     parts = " && ".join(f"echo '=== Teil {n} ===' && cat /var/log/service_{n}.log" for n in range(40))
     history = tool_exchange("sh", {"command": parts}, "=== Teil 38 ===\nready in 5 ms\n=== Teil 39 ===")

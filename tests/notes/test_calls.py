@@ -68,13 +68,13 @@ def test_the_thing_of_a_call_is_the_file_or_record_that_it_names(arguments: dict
         ),
         ({"path": "a.sql", "old_str": "steuer INT", "new_str": "steuer INT,\nrabatt INT"}, "rabatt INT"),
         ({"path": "a.py", "old_str": "pay(a)", "new_str": "pay(a);"}, "pay(a);"),
-        ({"path": "a.py", "content": "# Copyright\nimport os\n\ndef pool():\n    pass\n"}, "def pool():"),
+        ({"path": "a.py", "content": "# Copyright\nimport os\n\ndef pool():\n    pass\n"}, "def pool():…"),
         ({"path": "a.py", "edits": [{"oldText": "a\nb", "newText": "a\nclass Pool:"}]}, "class Pool:"),
         ({"patch": PATCH}, "+def close(self, timeout):"),
         ({"patch": DIFF}, "+steuer = 19"),
-        ({"command": "cat > a.txt <<'EOF'\nGuten Tag, Frau Weiß\nEOF"}, "Guten Tag, Frau Weiß"),
-        ({"to": "ann@example.org", "body": "Dear Ann,\nyour parcel left Ulm on 3 May."}, "Dear Ann,"),
-        ({"标题": "退货", "正文": "您好！\n您的退货申请已经批准，请在七天内寄回商品。"}, "您好！"),
+        ({"command": "cat > a.txt <<'EOF'\nGuten Tag, Frau Weiß\nEOF"}, "Guten Tag, Frau Weiß…"),
+        ({"to": "ann@example.org", "body": "Dear Ann,\nyour parcel left Ulm on 3 May."}, "Dear Ann,…"),
+        ({"标题": "退货", "正文": "您好！\n您的退货申请已经批准，请在七天内寄回商品。"}, "您好！…"),
         (
             {"path": "a.py", "old_string": "import os\ndef login(user):\n", "new_string": "import os\n"},
             "- def login(user):",
@@ -87,14 +87,16 @@ def test_the_thing_of_a_call_is_the_file_or_record_that_it_names(arguments: dict
             },
             "hooks[event] = hook",
         ),
-        ({"path": "a.py", "new_str": "else:\n    melde(fehler)\n"}, "melde(fehler)"),
-        ({"path": "a.yaml", "content": "services:\n  db:\n"}, "services:"),
+        ({"path": "a.py", "new_str": "else:\n    melde(fehler)\n"}, "melde(fehler)…"),
+        ({"path": "a.yaml", "content": "services:\n  db:\n"}, "services:…"),
         ({"search": "steuer", "path": "src"}, ""),
         ({"command": "pytest -q"}, ""),
         ({"order_id": "#W1"}, ""),
     ],
 )
-def test_what_a_call_writes_is_told_by_its_first_new_line(arguments: dict[str, Any], new: str) -> None:
+def test_what_a_call_writes_is_told_by_its_first_new_line_and_a_mark_if_there_are_more(
+    arguments: dict[str, Any], new: str
+) -> None:
     assert new_text(arguments) == new
 
 
@@ -286,6 +288,26 @@ def test_lines_give_way_before_the_names_of_what_was_changed(read: str, write: s
     assert [about for about in things if about not in done] == []
     (others,) = [line for line in looked.splitlines() if "more calls" in line]
     assert [about for about in things if about in others] == []  # what was changed, was looked at
+
+
+@pytest.mark.parametrize(
+    ("read", "write"), [("read_file", "edit_file"), ("get_order", "buchen"), ("read_page", "修改")]
+)
+def test_calls_that_only_looked_are_counted_where_those_that_did_something_are(read: str, write: str) -> None:
+    work = [user("Go on.")]
+    for n in range(30):
+        work += tool_exchange(
+            write, {"id": f"A{n}", "text": f"the rate is {n} percent of {n * 7}"}, f"row {n} is stored"
+        )
+        work += tool_exchange(read, {"id": f"B{n} " + f"word{n} " * 9}, f"row {n} says a lot of what is {n} " * 40)
+    bare = [
+        text
+        for budget in range(120, 200, 4)
+        if "\nLooked at:\n" in (text := page(work, budget=budget, count=lambda text: len(text) // 4))
+        and " -> " not in text.split("\nLooked at:\n")[1]
+    ]
+    assert bare
+    assert all(re.search(r"Looked at:\nm\d+-m\d+: 30 more calls", text) for text in bare)
 
 
 @pytest.mark.parametrize(

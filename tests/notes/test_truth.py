@@ -143,6 +143,15 @@ def test_answers_of_equal_calls_have_the_number_of_the_newest_that_gave_them(com
     assert f'm7 bash {command} 4x -> "4 failed" (m1); "1 failed" (m5, 2x); "all good" (m7)' in page(steps, 2_000)
 
 
+@pytest.mark.parametrize("command", ["npm run build", "pytest -q", "./prüfen.sh", "检查 库存"])
+def test_of_many_equal_calls_a_count_is_told_only_where_it_is_that_of_all(command: str) -> None:
+    """Only the newest answers are looked at: of the first of these there may have been more before."""
+    answers = [*["no rows yet"] * 12, "one row", "two rows", "two rows"]
+    steps = [m for answer in answers for m in tool_exchange("bash", {"command": command}, answer)]
+    text = page(steps, 2_000)
+    assert '15x -> …; "no rows yet" (m23); "one row" (m25); "two rows" (m29, 2x)' in text
+
+
 @pytest.mark.parametrize(
     ("look", "do", "thing"),
     [
@@ -163,3 +172,13 @@ def test_what_was_looked_at_names_the_newest_call_that_did_something_with_it(
     assert "(then" not in page([*steps[2:], *steps[:2]], 2_000)
     refused = [*steps[:3], tool_result(steps[2].tool_uses[0].id, "no", is_error=True)]
     assert "(then" not in page(refused, 2_000)
+
+
+@pytest.mark.parametrize("refusal", ["Error: not enough seats", "Fehler: Karte abgelehnt", "错误：余额不足"])
+def test_a_later_call_that_was_refused_stands_with_its_refusal(refusal: str) -> None:
+    steps = [
+        *tool_exchange("get_order", {"order_id": "#W1"}, "as it was"),
+        *tool_exchange("update_order", {"order_id": "#W1"}, refusal),
+    ]
+    assert f'get_order #W1 -> "as it was" (then m3 update_order -> "{refusal}")' in page(steps, 2_000)
+    assert f'(then m3 update_order -> "{refusal}")' in page(steps, 2_000, only=range(1, 3))

@@ -293,11 +293,33 @@ def test_long_results_give_way_before_small_records_do() -> None:
     work = [user("Wer ist das?"), *tool_exchange("get_customer", {"id": 1}, record)]
     for n in range(4):
         work += tool_exchange("search", {"page": n}, page.replace("Treffer", f"Treffer {n}"))
-    config = ALONE.model_copy(update={"target_ratio": 0.5})
+    config = ALONE.model_copy(update={"target_ratio": 0.8})
     memory = passed([*work, assistant("Gesucht."), user("Und jetzt?")], config)
     results = [r.text for m in memory.messages for r in m.tool_results]
     assert results[0] == record
     assert all("characters left out" in text for text in results[1:4])
+
+
+@pytest.mark.parametrize(
+    ("tool", "line"),
+    [
+        ("read_file", "    total_{0}_{1} = tax(order_{2})  # step {1}"),
+        ("get_bookings", "Buchung {2}: Zimmer {1}, bezahlt am {0}. Mai"),
+        ("lister_les_colis", "colis {2} : rangé au quai {1}, pesé le {0} mai"),
+    ],
+)
+def test_in_large_windows_old_results_give_way_before_newer_ones(tool: str, line: str) -> None:
+    """A short form of 800 characters or more says enough of an old result; two half ones say less than one whole."""
+    work = [user("Read them all.")]
+    for n in range(10):
+        lines = [line.format(n, k, sha256(b"%d of %d" % (k, n)).hexdigest()[:20]) for k in range(140)]
+        work += tool_exchange(tool, {"nr": n}, "\n".join(lines))
+    messages = [*work, assistant("Read."), user("And now?")]
+    config = ALONE.model_copy(update={"max_token": 20_000, "target_ratio": 0.55})
+    memory = passed(messages, config)
+    whole = [" characters left out]" not in r.text for m in memory.messages for r in m.tool_results]
+    assert whole == sorted(whole)
+    assert any(whole)
 
 
 @pytest.mark.parametrize(

@@ -226,8 +226,10 @@ def test_also_texts_that_begin_alike_for_a_few_lines_show_what_changed(begin: st
     edit = r.shortened({"before": begin + old + more, "after": begin + new + more}, 150, " [the rest: m7]")
     first = begin.partition("\n")[0]
     for key, line in (("before", old), ("after", new)):
-        assert edit[key].startswith(f"{first}\n...\n{line}") or edit[key].startswith(f"...{line}"), edit[key]
-        assert len(edit[key]) <= 150 + len("... [the rest: m7]")
+        gap = re.compile(rf"(?:{re.escape(first)}\n)?\[\.\.\. [0-9]+ characters \.\.\.\]\n{re.escape(line)}")
+        assert gap.match(edit[key]) or edit[key].startswith(begin + line), edit[key]
+    assert sum(map(len, edit.values())) <= 2 * (150 + len("... [the rest: m7]"))
+    assert len(edit["before"]) < len(edit["after"])
 
 
 def test_a_text_and_what_replaces_it_are_shown_from_where_they_differ() -> None:
@@ -235,8 +237,8 @@ def test_a_text_and_what_replaces_it_are_shown_from_where_they_differ() -> None:
     old, new = f"{body}retry = 3\n{body}", f"{body}retry = 5\n{body}"
     edit = r.shortened({"edits": [{"path": "a.py", "old": old, "new": new}]}, 100, "[the rest: m7]")["edits"][0]
     assert edit["path"] == "a.py"
-    assert edit["old"].startswith("line 0\n...\nretry = 3\nline 0\n")
-    assert edit["new"].startswith("line 0\n...\nretry = 5\nline 0\n")
+    assert edit["old"].startswith("line 0\n[... 783 characters ...]\nretry = 3\n")
+    assert edit["new"].startswith("line 0\n[... 783 characters ...]\nretry = 5\nline 0\n")
     assert all(edit[key].endswith("...[the rest: m7]") for key in ("old", "new"))
     same = r.shortened({"old": body, "new": body + "z"}, 100, "[the rest: m7]")
     assert same["new"].endswith("z[the rest: m7]")
