@@ -26,8 +26,8 @@ _JSON_LINE = re.compile(r'\s*(?:"(?:[^"\\]|\\.){1,80}"\s*:|[{}\[\]]{1,3},?\s*$)'
 """A line of indented JSON: a field, or brackets."""
 _BRACKETS = re.compile(r"[{}\[\]]{1,3},?")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])")
-_ESCAPED_BREAK = re.compile(r"(?<=[^\\]\\n)")
-"""The end of a line in a printed string."""
+_ESCAPED_BREAK = re.compile(r"(?<=[^\\]\\n)|(?<=[^\\]\\\\n)(?![a-z])")
+"""The end of a line in a printed string, also of JSON printed within another; but "C:\\\\new" is a path."""
 _WORD = re.compile(r"\s+")
 _AT_ENDS = 2.0
 """Worth of the first and last piece beside their own."""

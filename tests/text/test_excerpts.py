@@ -595,6 +595,26 @@ def test_a_line_that_only_opens_what_follows_stands_with_it(opening: str, below:
     assert not any(line in openings and next_ == "…" for line, next_ in pairwise([*lines, "…"]))
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize(
+    "line",
+    ["{}: /reviews/search{}?", "{}: Konto {} der Buchhaltung", "{}：订单 {} 的退款"],
+    ids=["robots", "accounts", "refunds"],
+)
+def test_a_line_of_a_printed_string_is_not_torn_from_its_first_word(line: str, depth: int) -> None:
+    """Also of JSON that is printed within another, as tools behind a protocol answer."""
+    lines = [line.format("Deny" if n % 3 else "Allow", n) for n in range(200)]
+    text = "\n".join(lines)
+    for _ in range(depth):
+        text = json.dumps({"content": [{"text": text}]}, ensure_ascii=False)
+    for wanted in (31, 92, 93, 160):
+        short, _ = excerpt(text, 700, lambda piece, wanted=wanted: 9.0 * (f"{wanted}" in piece) + 0.01)
+        shown = re.split(r"\\+n|\s?…\s?|\\*\"", short)
+        whole = {part for part in shown if ":" in part or "：" in part or "/" in part}
+        assert {part for part in whole if part.startswith(("Deny", "Allow"))} <= {*lines}, whole
+        assert lines[wanted] in whole
+
+
 @pytest.mark.parametrize("printed", [False, True])
 def test_a_part_of_a_long_value_stands_under_the_name_of_its_record(printed: bool) -> None:
     """Its parts begin in the middle of a line: they do not end the record."""
