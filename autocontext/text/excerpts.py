@@ -174,8 +174,7 @@ def pieces(text: str) -> list[Piece]:
         if not line or line.isspace():
             pass
         elif len(line) <= _LONG_LINE:
-            indent = len(line) - len(line.lstrip()) if _JSON_LINE.match(line) else None
-            found.append(Piece(start, stop, indent))
+            found.append(Piece(start, stop, _json_indent(line)))
         elif ends := _json_ends(line):
             starts = [(0, None), *ends]
             stops = [*(end for end, _ in ends), len(line)]
@@ -183,9 +182,15 @@ def pieces(text: str) -> list[Piece]:
                 at = None if opened is None else start + opened
                 found += [Piece(start + c, start + d, opened=at) for c, d in _parts(line, a, b)]
         else:
-            found += [Piece(start + a, start + b) for a, b in _parts(line, 0, len(line))]
+            first, *others = (Piece(start + a, start + b) for a, b in _parts(line, 0, len(line)))
+            found += [first._replace(indent=_json_indent(line)), *others]
         start = stop + 1
     return [piece for p in found if (piece := _trimmed(text, p)) is not None]
+
+
+def _json_indent(line: str) -> int | None:
+    """The blanks before a line of indented JSON; None for any other line."""
+    return len(line) - len(line.lstrip()) if _JSON_LINE.match(line) else None
 
 
 def _trimmed(text: str, piece: Piece) -> Piece | None:
@@ -208,10 +213,16 @@ def _parents(text: str, found: Sequence[Piece]) -> list[int]:
     blocks: list[tuple[int, int]] = []
     """Indentation of the open blocks of lines, and what names them."""
     starts = [piece.start for piece in found]
+    field = -1
+    """Where the line that is being read begins, if it is a field of indented JSON."""
     for i, (start, stop, indent, opened) in enumerate(found):
         parent = items.get(i, -1)
+        if not i or "\n" in text[found[i - 1].stop : start]:
+            field = i if indent is not None else -1
         if opened is not None and text[opened] == "{":
             parent = bisect_right(starts, opened, 0, i) - 1
+        elif 0 <= field < i:  # a part of its long text
+            parent = field
         elif indent is None:
             blocks.clear()
         else:

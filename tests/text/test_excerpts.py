@@ -615,6 +615,36 @@ def test_a_line_of_a_printed_string_is_not_torn_from_its_first_word(line: str, d
         assert lines[wanted] in whole
 
 
+@pytest.mark.parametrize(
+    ("title", "body", "sentence"),
+    [
+        ("title", "snippet", "The founders of part {} met in {}. "),
+        ("Titel", "Auszug", "Im Jahr {1} kam Teil {0} dazu. "),
+        ("标题", "摘要", "第{}部分成立于{}年。"),
+    ],
+)
+def test_a_sentence_of_a_long_field_of_indented_json_stands_under_its_record(
+    title: str, body: str, sentence: str
+) -> None:
+    """Two hits of a search: what is said of one never stands below the name of the other."""
+    hits = [
+        {
+            title: f"{name} 7",
+            "url": f"https://{name}.example",
+            body: "".join(sentence.format(k, 1_000 * n + k) for k in range(40)),
+        }
+        for n, name in enumerate(("alpha", "beta", "gamma"), start=1)
+    ]
+    text = json.dumps(hits, ensure_ascii=False, indent=2)
+    for wanted in (1_030, 2_030, 3_030):
+        short, _ = excerpt(
+            text, 500, lambda piece, wanted=wanted: 9.0 * (f"{wanted}" in piece) + 0.01 * ("url" in piece)
+        )
+        before = short[: short.index(f"{wanted}")]
+        name = ("alpha", "beta", "gamma")[wanted // 1_000 - 1]
+        assert re.findall(r"(\w+) 7", before)[-1] == name, short
+
+
 @pytest.mark.parametrize("printed", [False, True])
 def test_a_part_of_a_long_value_stands_under_the_name_of_its_record(printed: bool) -> None:
     """Its parts begin in the middle of a line: they do not end the record."""
