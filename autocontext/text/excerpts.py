@@ -99,8 +99,8 @@ _LABEL = re.compile(r"[A-Z]\w{1,20}:$")
 """What a tool puts above its output."""
 _ROW, _RULE = "|", "-=*_|+: "
 """What a row of a table begins with, and what a line that only separates consists of, such as that below its head."""
-_BOLD, _LABELLED = 7, 8
-"""Levels of a heading in bold type, below those with #, and of a label."""
+_BOLD, _SUMMARISING = 7, 8
+"""Levels of a heading in bold type, below those with #, and of a line above a summary."""
 _REMEMBERED = 8_192
 """Lines of which it is kept whether they name something."""
 _GAP = 3
@@ -385,10 +385,10 @@ def _separates(line: str) -> bool:
 
 
 def _level_of(line: str) -> int:
-    """Level of a heading, a label of one word among them; 0 for any other line."""
+    """Level of a heading, or of the line above a summary of its own; 0 for any other line."""
     head = _HEADING.match(line)
     if head is None:
-        return _LABELLED if _LABEL.match(line.rstrip()) else 0
+        return _SUMMARISING if SUMMARY.fullmatch(line.rstrip()) else 0
     return len(head[1]) if head[1] else _BOLD
 
 

@@ -615,6 +615,16 @@ def test_a_line_of_a_printed_string_is_not_torn_from_its_first_word(line: str, d
         assert lines[wanted] in whole
 
 
+@pytest.mark.parametrize("head", ["Summary: ", "Zusammenfassung:", "总结："])
+def test_what_a_page_is_summed_up_with_stands_below_its_own_line(head: str) -> None:
+    """Not below the last heading of the page itself."""
+    page = [f"{k} patients were seen in year {k}, and {k * 7} in the next. " * 3 for k in range(30)]
+    text = "\n".join(("## Changes", *page, "", head, "The page tells of two trials without effect. " * 9))
+    short, _ = excerpt(text, 700, lambda piece: 3.0 * ("two trials" in piece) + 0.01)
+    above = [line.strip() for line in short[: short.index("The page tells")].split("\n")]
+    assert [line for line in above if line not in ("", "…")][-1] == head.strip()
+
+
 @pytest.mark.parametrize(
     ("title", "body", "sentence"),
     [
