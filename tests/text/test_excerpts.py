@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext.text.excerpts import alone, excerpt, pieces, without_number
+from autocontext.text.excerpts import _parents, alone, excerpt, pieces, without_number
 
 TEXTS = st.text(st.sampled_from('ab1 .,;\n"{}[]:…错。\\'), max_size=1_500) | st.lists(
     st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=30), max_size=5), max_size=30
@@ -618,11 +618,12 @@ def test_a_line_of_a_printed_string_is_not_torn_from_its_first_word(line: str, d
 @pytest.mark.parametrize("head", ["Summary: ", "Zusammenfassung:", "总结："])
 def test_what_a_page_is_summed_up_with_stands_below_its_own_line(head: str) -> None:
     """Not below the last heading of the page itself."""
-    page = [f"{k} patients were seen in year {k}, and {k * 7} in the next. " * 3 for k in range(30)]
-    text = "\n".join(("## Changes", *page, "", head, "The page tells of two trials without effect. " * 9))
-    short, _ = excerpt(text, 700, lambda piece: 3.0 * ("two trials" in piece) + 0.01)
-    above = [line.strip() for line in short[: short.index("The page tells")].split("\n")]
-    assert [line for line in above if line not in ("", "…")][-1] == head.strip()
+    text = "\n".join(
+        ("## Results", "40 patients were seen.", "### Trials", "None.", head, "It tells of two trials.", "Ulm.")
+    )
+    found = pieces(text)
+    named = [text[found[parent].start : found[parent].stop] for parent in _parents(text, found)[-2:]]
+    assert named == [head.strip(), head.strip()]
 
 
 @pytest.mark.parametrize(
