@@ -618,9 +618,7 @@ def test_a_line_of_a_printed_string_is_not_torn_from_its_first_word(line: str, d
 @pytest.mark.parametrize("head", ["Summary: ", "Zusammenfassung:", "总结："])
 def test_what_a_page_is_summed_up_with_stands_below_its_own_line(head: str) -> None:
     """Not below the last heading of the page itself."""
-    text = "\n".join(
-        ("## Results", "40 patients were seen.", "### Trials", "None.", head, "It tells of two trials.", "Ulm.")
-    )
+    text = f"## Results\n40 patients were seen.\n### Trials\nNone.\n{head}\nIt tells of two trials.\nUlm."
     found = pieces(text)
     named = [text[found[parent].start : found[parent].stop] for parent in _parents(text, found)[-2:]]
     assert named == [head.strip(), head.strip()]
