@@ -611,7 +611,7 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
             stretches[-1] += f" {piece}"
         else:
             stretches.append(piece)
-    if _BEGINS_JSON.match(stretches[0]):
+    if all(_BEGINS_JSON.match(piece) for _, piece in pieces):  # one line of JSON may be an example in a text
         shown = _safe(" … ".join(stretches).rstrip(","))
         head = "… " if any(other < places[0] for other, _ in pieces) else ""
         tail = " …" if any(other > places[-1] for other, _ in pieces) else ""
@@ -697,8 +697,8 @@ def _cut(line: str, characters: int) -> str:
     if len(line) <= characters:
         return line
     begin, end = _word_of_error(line) or (0, 0)
-    if end <= characters:
-        return line[: _end_of_word(line, 0, characters)].strip() + "…"
+    if end <= characters:  # also where a word ends only much later, such as a link
+        return line[: max(end, _end_of_word(line, 0, characters))].strip() + "…"
     clause = max((sign.end() for sign in _CLAUSE.finditer(line, 0, begin)), default=0)
     head = 0 if clause else _end_of_word(line, 0, characters // _HEAD)
     if not clause or end - clause > characters:

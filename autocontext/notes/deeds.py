@@ -377,8 +377,8 @@ class Deeds:
     def _about(self, thing: str, groups: Sequence[Group], told: dict[tuple[str, str], int]) -> Iterator[str]:
         alone = thing.startswith("\n") or len(groups) == 1
         if not alone:
-            numbers = [group.newest.number for group in groups]
-            yield f"m{numbers[0]}-m{numbers[-1]} {_unforged(thing)}:"
+            first = min(call.number for group in groups for call in group.calls)
+            yield f"m{first}-m{groups[-1].newest.number} {_unforged(thing)}:"
         for group in groups:
             head, answer, then = self._parts(group, thing="" if alone else thing)
             before = told.setdefault((group.newest.name, answer), group.newest.number)

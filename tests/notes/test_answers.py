@@ -312,6 +312,37 @@ def test_a_report_is_told_by_the_outcome_that_its_writer_set_in_bold(outcome: st
     assert told(report, characters=60).startswith(f'"{outcome}')
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Here is a screenshot of [Access to this page has been denied](https://homes.example/sold?id=02cc217276166b12)",
+        "Die Überweisung auf das Konto der Firma ist fehlgeschlagen:https://bank.example/auftrag?id=02cc217276166b12",
+        "The build of the second stage for the new machine failed/artifacts/logs/stage-two/02cc217276166b121324341677",
+    ],
+)
+def test_a_line_that_is_cut_keeps_the_word_that_tells_what_happened(line: str) -> None:
+    start, end = ERROR.search(line).span()  # type: ignore[union-attr]
+    for characters in range(end, end + 12):
+        assert line[start:end] in told(line, characters=characters)
+
+
+@pytest.mark.parametrize(
+    ("before", "field", "after"),
+    [
+        (
+            "# How it stores\nEach note has such a record:",
+            '"schema_version": 2,',
+            "The tool reads it at each start of 4.",
+        ),
+        ("# Aufbau\nJeder Auftrag sieht so aus:", '"auftrag": "A-17",', "Er wird alle 40 Minuten gelesen."),
+        ("# 结构\n每个订单如下：", '"订单": "W-17",', "每四十分钟读取一次。"),
+    ],
+)
+def test_an_example_in_a_text_is_not_told_as_the_record_that_came_back(before: str, field: str, after: str) -> None:
+    shown = told(f"{before}\n{field}\n{after}", characters=24, looks=True)
+    assert not shown.startswith("{"), shown
+
+
 REPORTS = [
     (
         "Validate the credentials of missandei and enumerate the users of essos.local",

@@ -290,6 +290,19 @@ def test_lines_give_way_before_the_names_of_what_was_changed(read: str, write: s
     assert [about for about in things if about in others] == []  # what was changed, was looked at
 
 
+@pytest.mark.parametrize("thing", ["src/parser.c", "#W4711", "第二章.md"])
+def test_calls_about_one_thing_stand_under_the_numbers_of_all_of_them(thing: str) -> None:
+    """Also of the older ones of equal calls, which share the line of the newest."""
+    view = {"path": thing, "view": "all"}
+    steps = [
+        *tool_exchange("open", view, "one row"),
+        *tool_exchange("edit", {"path": thing, "text": "a rate of 19 percent"}, "done"),
+        *tool_exchange("open", view, "two rows"),
+    ]
+    deeds = Deeds(WorkLedger.of(steps), Runs([(1, len(steps))]), 60)
+    assert deeds.lines(deeds.groups)[0] == f"m1-m5 {thing}:"
+
+
 @pytest.mark.parametrize(
     ("read", "write"), [("read_file", "edit_file"), ("get_order", "buchen"), ("read_page", "修改")]
 )
