@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
@@ -25,14 +25,24 @@ class Previews:
 
     So do the user's other messages, unless `users` are cut, too: the beginning of a request may not say what is asked.
 
+    `number` returns the number of the original behind a message of the view, which the marks name.
+
     All are cut to the same length, so short texts stay whole. Of unread results those lines, records or fields stay
     that tell most, both ends among them; of others the beginning.
     """
 
     def __init__(
-        self, config: AutoContextConfig, excess: int, *, unread: bool, least: int = LEAST, users: bool = False
+        self,
+        config: AutoContextConfig,
+        number: Callable[[str], int | None],
+        excess: int,
+        *,
+        unread: bool,
+        least: int = LEAST,
+        users: bool = False,
     ) -> None:
         self.config = config
+        self._number = number
         self.excess = excess
         self.unread = unread
         self.least = least
@@ -90,17 +100,25 @@ class Previews:
             arguments_to=own if long_arguments else None,
             event_type=LAST_RESORT_PREVIEW,
             kind="stub",
+            number=self._number_at(view, i),
         )
 
+    def _number_at(self, view: View, i: int) -> int | None:
+        """The number that stands in the marks of a message; None for a reloaded page, which keeps its own tag."""
+        reloaded = any(rendering.page_of(result.text) for result in view.messages[i].tool_results)
+        return None if reloaded else self._number(view.ids[i])
+
     def _shorter(self, view: View, i: int, text: str, limit: int) -> str:
+        number = self._number_at(view, i)
+        rest = f" {rendering.rest_of(number)}" if number else ""  # without a number the tag says it
         if not self.unread:
-            return rendering.preview(text, limit)
+            return rendering.preview(text, limit) + rest
         if self._worth is None or not self._worth.is_of(view):
             self._worth = Worth(view)
         short, missing = excerpt(text, limit, self._worth.after(i))
         if not short:
-            return rendering.head_and_tail(text, limit)
-        return f"{short}\n{rendering.left_out(None, missing, len(text))}"
+            return rendering.head_and_tail(text, limit) + rest
+        return f"{short}\n{rendering.left_out(number, missing, len(text))}"
 
     def _results(self, m: Msg) -> dict[int, str]:
         """By place in the message, the results that may be cut."""

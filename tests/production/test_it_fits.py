@@ -63,8 +63,21 @@ def test_last_resort_reads_are_cut_then_unread_results_keep_both_ends_and_what_t
     shown = memory.messages[2].tool_results[0].text
     assert shown.startswith("first line\n")
     assert "\nError: disk 77 failed\n" in shown
-    assert re.search(r"\nlast line\n\[[\d,]+ of [\d,]+ characters left out\]\n<!-- CONTEXT_OFFLOAD", shown)
+    assert re.search(r"\nlast line\n\[m3: [\d,]+ of [\d,]+ characters left out\]\Z", shown)
+    assert memory.reload("m3")[-1].tool_results[0].text == log
     assert unreachable(memory, memory.get_original_memory_msgs()) == []
+
+
+@pytest.mark.parametrize(
+    "said", ["I found that the tax is 19 percent. ", "Die Steuer beträgt 19 Prozent. ", "税率为百分之十九。"]
+)
+def test_words_of_the_agent_that_the_last_resort_cuts_end_with_the_number_of_the_message(said: str) -> None:
+    memory = AutoContextMemory(small(strategies=()))
+    memory.add_messages([user("Why?"), assistant(said * 800), user("And now?")])
+    memory.compress_if_needed(force=True)
+    assert memory.token_count <= 2_000
+    assert memory.messages[1].text.endswith("... [the rest: m2]")
+    assert memory.reload("m2") == [memory.get_original_memory_msgs()[1]]
 
 
 def test_row_32_notes_are_the_first_to_yield_and_what_the_user_said_stays_whole() -> None:

@@ -37,7 +37,7 @@ def folded(messages: list[Msg], *, count: float = 0, tokens: float = 0, hard: bo
 def shortened(messages: list[Msg], excess: int, *, unread: bool = False) -> list[Msg]:
     """The view after the texts were cut."""
     view = View.of(messages, size)
-    found = Previews(CONFIG, excess, unread=unread).propose(view)
+    found = Previews(CONFIG, lambda _: None, excess, unread=unread).propose(view)
     return list(apply(view, [build(p, []) for p in found], size, strict=True).view)
 
 

@@ -219,21 +219,21 @@ def test_no_user_no_first_message() -> None:
 # -------------------------------------------------------------------------------------------------------- last resort
 def test_the_two_steps_of_the_last_resort_have_names_and_an_event_type() -> None:
     view = View.of([user("go"), *tool_exchange("read", {}, LONG), assistant("So."), user("and?")], size)
-    assert Previews(EAGER, 10, unread=False).name == "last_resort_previews"
-    assert Previews(EAGER, 10, unread=True).name == "last_resort_unread"
-    (p,) = Previews(EAGER, 90, unread=False).propose(view)
+    assert Previews(EAGER, lambda _: None, 10, unread=False).name == "last_resort_previews"
+    assert Previews(EAGER, lambda _: None, 10, unread=True).name == "last_resort_unread"
+    (p,) = Previews(EAGER, lambda _: None, 90, unread=False).propose(view)
     assert (p.event_type, p.kind) == (LAST_RESORT_PREVIEW, "stub")
 
 
 def test_a_cut_starts_with_the_first_message() -> None:
     view = View.of([assistant(LONG), user("go")], size)
-    assert [p.span.ids for p in Previews(EAGER, 60, unread=False).propose(view)] == [view.ids[:1]]
+    assert [p.span.ids for p in Previews(EAGER, lambda _: None, 60, unread=False).propose(view)] == [view.ids[:1]]
 
 
 def test_arguments_inside_lists_and_objects_are_cut() -> None:
     call = tool_call("write", {"files": [{"text": LONG}]}, id="c")
     view = View.of([user("go"), call, tool_result("c", "ok"), assistant("So.")], size)
-    (p,) = Previews(EAGER, 200, unread=False).propose(view)
+    (p,) = Previews(EAGER, lambda _: None, 200, unread=False).propose(view)
     assert p.arguments_to is not None
     (use,) = build(p, []).messages[0].tool_uses
     assert len(use.input["files"][0]["text"]) < len(LONG)
