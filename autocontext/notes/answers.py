@@ -28,6 +28,7 @@ from autocontext.text.excerpts import (
     sums_up,
     without_number,
 )
+from autocontext.text.protocol_results import Said, said
 from autocontext.text.rendering import one_line
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
@@ -214,9 +215,9 @@ def _safe(text: str) -> str:
 # ------------------------------------------------------------------------------------------------------- structure
 def answer_of(block: ToolResultBlock) -> Answer:
     """What the structure of a result says."""
-    text = block.text
+    text, is_error = _said(block.text)
     record = _json(text)
-    status = "error" if block.is_error else ""
+    status = "error" if block.is_error or is_error else ""
     if (code := _exit_code(text)) not in (None, 0):
         status = f"exit {code}"
     elif http := _HTTP.match(text):
@@ -349,7 +350,7 @@ class _Lines:
         self._is_report = bool(told) and _HEADING.match(lines[told[0]][1]) is not None
         self._listed = looks or (not self._is_report and sum(begins_record(line) for _, line in lines) >= _RECORDS)
         few = len(lines) <= _FEW_LINES
-        self._reasons = 2.5 if failed or few else 0.0 if looks or self._is_report else 1.0
+        self._reasons = 2.5 if failed or few else 0.0 if self._listed or self._is_report else 1.0
         self._ends_with_sum = (
             not self._listed
             and sums_up(lines[self._last][1])
@@ -431,8 +432,17 @@ def _lines_of_files(text: str) -> frozenset[str]:
     return frozenset(found if len(found) >= _FEW_LINES else ())
 
 
+@cached(_READ)
+def _said(text: str) -> Said:
+    return said(text)
+
+
 def _unwrapped(text: str) -> str:
-    """A text whose lines stand in one, as in a printed string, in lines again; any other as it is."""
+    """A text whose lines stand in one, as in a printed string, in lines again; any other as it is.
+
+    Of an answer of the Model Context Protocol the words of the tool.
+    """
+    text = _said(text).text
     if "\n" in text.strip() or text.count("\\n") < _FEW_LINES or _is_json(text):
         return text
     return text.replace("\\n", "\n")

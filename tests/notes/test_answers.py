@@ -343,6 +343,29 @@ def test_an_example_in_a_text_is_not_told_as_the_record_that_came_back(before: s
     assert not shown.startswith("{"), shown
 
 
+@pytest.mark.parametrize("words", ["Failed to fetch the page", "订单不存在", "Konto nicht gefunden"])
+@pytest.mark.parametrize("level", [1, 2])
+def test_what_a_tool_behind_a_protocol_says_is_told_without_the_protocol(words: str, level: int) -> None:
+    """Its mark of an error is a status; its frame is no answer."""
+    text = json.dumps(
+        {"_meta": None, "content": [{"type": "text", "text": words}], "isError": True}, ensure_ascii=False
+    )
+    if level == 2:
+        text = f"meta=None content=[TextContent(type='text', text={text!r}, annotations=None)] isError=False"
+    assert told(text) == f'error: "{words}"'
+
+
+@pytest.mark.parametrize(
+    "names", [("server_name", "tool_name", "fetch"), ("Konto", "Inhaber", "Müller"), ("服务", "工具", "查询")]
+)
+def test_of_a_list_of_records_no_word_of_an_error_in_one_of_them_stands_for_all(names: tuple[str, str, str]) -> None:
+    head, name, value = names
+    said = ("opens a page", "reads the table below", "if it failed, do not ask again", "adds up what is there")
+    more = ("and its links", "of each quarter", "even where it was refused", "in the end")
+    records = [f"- {head}: {value}\n  {name}: {value}\n  {said[n]}\n  {more[n]}" for n in range(4)]
+    assert "failed" not in told("\n".join(("found: 4", *records)), characters=40)
+
+
 REPORTS = [
     (
         "Validate the credentials of missandei and enumerate the users of essos.local",

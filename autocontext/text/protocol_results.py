@@ -1,0 +1,61 @@
+"""What a tool behind the Model Context Protocol said, out of the answer that a client printed.
+
+Agents often get `str(result)` of a client, `meta=None content=[TextContent(type='text', text='...')] isError=False`, or
+the protocol's JSON, `{"content": [{"type": "text", "text": "..."}], "isError": false}`, or one within the other.
+Formats: MCP specification 2025-06-18, "CallToolResult", and the `repr` of its Python SDK.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from ast import literal_eval
+from typing import Any, NamedTuple
+
+_MOST_LEVELS = 4
+"""Answers printed within answers that are opened."""
+_PRINTED = re.compile(r"\s*(?:meta=\S{1,80} )?content=\[")
+_TEXT = re.compile(r"TextContent\(type='text', text=('(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")", re.DOTALL)
+_IS_ERROR = re.compile(r"\bisError=True\b[^'\"]*\Z")
+
+
+class Said(NamedTuple):
+    """The words of a tool."""
+
+    text: str
+    is_error: bool
+    """Whether the protocol marks them so."""
+
+
+def said(text: str) -> Said:
+    """The words inside an answer of the protocol, those of several blocks a line each; any other text as it is."""
+    is_error = False
+    for _ in range(_MOST_LEVELS):
+        inside = _printed(text) if _PRINTED.match(text) else _record(text)
+        if inside is None:
+            break
+        text, is_error = inside.text, is_error or inside.is_error
+    return Said(text, is_error)
+
+
+def _printed(text: str) -> Said | None:
+    try:
+        blocks = [literal_eval(found[1]) for found in _TEXT.finditer(text)]
+    except (ValueError, SyntaxError, MemoryError):
+        return None
+    return Said("\n".join(blocks), _IS_ERROR.search(text[-80:]) is not None) if blocks else None
+
+
+def _record(text: str) -> Said | None:
+    if '"content"' not in text or not text.lstrip().startswith("{"):
+        return None
+    try:
+        record: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    content = record.get("content")
+    blocks = content if isinstance(content, list) else []
+    texts = [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]
+    if not texts or len(texts) < len(blocks):
+        return None
+    return Said("\n".join(texts), record.get("isError") is True)
