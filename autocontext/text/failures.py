@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from autocontext.messages import ToolResultBlock
+from autocontext.text.protocol_results import said
 
 FailureKind: TypeAlias = Literal[
     "validation_error", "not_found_error", "permission_error", "connection_error", "rate_limit_error",
@@ -55,7 +56,13 @@ def is_failure(result: ToolResultBlock) -> bool:
 
 
 def is_failure_text(text: str) -> bool:
-    """Whether a tool's output begins like an error, or is JSON with an error or a non-zero exit code."""
+    """Whether a tool's output begins like an error, or is JSON with an error or a non-zero exit code.
+
+    Of an answer of the Model Context Protocol, the output inside.
+    """
+    text, is_error = said(text)
+    if is_error:
+        return True
     fields = _json_object(text)
     if fields is not None:
         return _names_failure(fields)

@@ -12,6 +12,8 @@ import re
 from ast import literal_eval
 from typing import Any, NamedTuple
 
+_LONGEST = 1_000_000
+"""Characters; a longer answer is not opened."""
 _MOST_LEVELS = 4
 """Answers printed within answers that are opened."""
 _PRINTED = re.compile(r"\s*(?:meta=\S{1,80} )?content=\[")
@@ -30,7 +32,7 @@ class Said(NamedTuple):
 def said(text: str) -> Said:
     """The words inside an answer of the protocol, those of several blocks a line each; any other text as it is."""
     is_error = False
-    for _ in range(_MOST_LEVELS):
+    for _ in range(_MOST_LEVELS if len(text) <= _LONGEST else 0):
         inside = _printed(text) if _PRINTED.match(text) else _record(text)
         if inside is None:
             break

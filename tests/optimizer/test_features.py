@@ -207,6 +207,9 @@ def test_the_detector_decides_which_results_the_context_names(store: SqliteConte
         '{"error": "no such user"}', '{"ok": false, "status": "error"}', '{"exit_code": 2, "stdout": ""}',
         "Command exited with code 1", "exit code: 127", "exit status 2", "Failed: no route", "错误：文件不存在",
         "error while reading /a", '{"isError": true}',
+        "meta=None content=[TextContent(type='text', text='no such file', annotations=None)] isError=True",
+        '{"content": [{"type": "text", "text": "no such file"}], "isError": true}',
+        "content=[TextContent(type='text', text='Error: x', annotations=None)] isError=False",
     ],
 )  # fmt: skip
 def test_failures(text: str) -> None:
@@ -220,6 +223,8 @@ def test_failures(text: str) -> None:
         "0 errors, 0 warnings", "exit code 0", "exited with code 0", '{"error": null, "data": 1}', '{"exit_code": 0}',
         '{"errors": []}', '[{"error": "in a list"}]', "The fatal flaw", '{"error": "cut off', "Errors: 0",
         "errorless", "exception-free code", "1: def error(): pass", '{"exit_code": false}',
+        "meta=None content=[TextContent(type='text', text='a page on errors', annotations=None)] isError=False",
+        '{"content": [{"type": "text", "text": "isError=True"}], "isError": false}',
     ],
 )  # fmt: skip
 def test_no_failures(text: str) -> None:

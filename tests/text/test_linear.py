@@ -100,6 +100,9 @@ READERS: dict[str, Callable[[str], object]] = {
 SIZE = 60_000
 HOSTILE = [
     ("failure", "returncode" + " " * SIZE),
+    ("failure", "content=[" + "TextContent(type='text', text=\"" * (SIZE // 8)),
+    ("failure", "content=[TextContent(type='text', text='" + "\\" * SIZE),
+    ("failure", "content=[" + "isError=True" * (SIZE // 8)),
     ("answer", "\n".join(" " * 700 + ": command not found" for _ in range(8))),
     ("line_around", "[" + "{" * SIZE),
     ("line_around", '["' + '\\"' * SIZE),
