@@ -87,6 +87,8 @@ class Proposal:
     """For one message: lines in the place of images, by block: (2,), or (2, 0) for the first of a result's output."""
     arguments_to: int | None = None
     """For one message: cut texts in the arguments of its calls to this many characters."""
+    told_again: frozenset[str] = frozenset()
+    """With `arguments_to`: ids of calls whose lists a later call tells again; they are cut to their first items."""
     number: int | None = None
     """For one message: its number. Its new texts then name that themselves, in the place of the offload tag."""
     footer: str = ""
@@ -222,7 +224,8 @@ def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Ms
             text = rendering.escape_tags("\n".join((*map(_USER_SAID.format, said), texts[i]))) + mark
             blocks.append(block.model_copy(update={"output": _with_text(block, text)}))
         elif isinstance(block, ToolUseBlock) and proposal.arguments_to is not None:
-            arguments = freeze(rendering.shortened(block.input, proposal.arguments_to, of_arguments))
+            lists = block.id in proposal.told_again
+            arguments = freeze(rendering.shortened(block.input, proposal.arguments_to, of_arguments, lists=lists))
             blocks.append(block.model_copy(update={"input": arguments}))
         else:
             blocks.append(block)

@@ -9,9 +9,9 @@ and under which number it can be reloaded. It calls no model.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import SHORTENED
@@ -69,6 +69,8 @@ class _Short(NamedTuple):
     """Characters of the texts in its arguments, if any is longer."""
     saved: int
     """Tokens, about."""
+    told_again: frozenset[str]
+    """Ids of its calls whose lists are cut."""
 
 
 class Shorten:
@@ -93,6 +95,8 @@ class Shorten:
         """By id of a reloaded page, the number of the message that it shows."""
         self._over: list[int] = []
         """Where reloaded pages stand for which `reloaded_share` has no room."""
+        self._told_again: frozenset[str] = frozenset()
+        """Ids of calls whose lists a later call of their tool tells again: a plan, a list of things to do."""
 
     def savings(self, view: View) -> list[int]:
         """By place in the view, the tokens that leave it if the message there is shortened."""
@@ -109,6 +113,7 @@ class Shorten:
                 view.span(i, i + 1),
                 blocks=short.blocks,
                 arguments_to=short.arguments_to,
+                told_again=short.told_again,
                 event_type=SHORTENED,
                 kind="stub",
                 number=self._number(view, i),
@@ -164,6 +169,7 @@ class Shorten:
         if self.keeps_newest:
             stop = min(stop, recent(view, self.config))
         self._spared = instructions(self.config, view)
+        self._told_again = frozenset(_told_again(view.answers))
         self._over = self._reloads(view)
         over, first = set(self._over), next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
         before = [i for i in range(stop) if i not in over and not keep(view.messages[i])]
@@ -171,14 +177,17 @@ class Shorten:
         return [i for i in long if not is_user_turn(view.messages[i]) or first < i < view.latest_user]
 
     def _bulk(self, view: View, places: Container[int]) -> list[int]:
-        """Where the one result of a message says little: those that repeat their calls, then floods.
+        """Where messages say little: lists that are told again, results that repeat their calls, then floods.
 
         A file or record that a call names is none.
         """
+        again = [p.call for p in view.answers if p.call in places and p.use.id in self._told_again]
         alone = [p for p in view.answers if p.result in places and len(view.messages[p.result].content) == 1]
         repeats = [pair.result for pair in alone if _repeats(pair)]
         about = {*repeats, *in_hand(view)}
-        return repeats + [p.result for p in alone if p.result not in about and self._is_flood(view, p)]
+        return [*dict.fromkeys(again), *repeats] + [
+            p.result for p in alone if p.result not in about and self._is_flood(view, p)
+        ]
 
     def _is_flood(self, view: View, pair: Answered) -> bool:
         """Whether a result is mostly the same over and over: the log of a build, or hits that nobody has used."""
@@ -237,7 +246,10 @@ class Shorten:
 
     def _is_long(self, m: Msg) -> bool:
         results = any(len(text) > self._characters + _MARK for text in self._results(m).values())
-        return results or any(len(text) > _ARGUMENT + _MARK for use in m.tool_uses for text in texts_in(use.input))
+        return results or any(
+            use.id in self._told_again or any(len(text) > _ARGUMENT + _MARK for text in texts_in(use.input))
+            for use in m.tool_uses
+        )
 
     def _number(self, view: View, index: int) -> int:
         id_ = view.ids[index]
@@ -280,11 +292,15 @@ class Shorten:
         arguments = [text for use in m.tool_uses for text in texts_in(use.input) if len(text) > argument + _MARK]
         before += sum(map(len, arguments))
         after += len(arguments) * (argument + _MARK)
-        if not blocks and not arguments:
+        again = [use for use in m.tool_uses if use.id in self._told_again]
+        before += sum(len(text) for use in again for told in _lists(use) for text in texts_in(told[1:]))
+        after += len(again) * _MARK
+        if not (blocks or arguments or again):
             return None
         texts = sum(len(r.text) for r in m.tool_results) + len(m.text) + sum(map(_size, m.tool_uses))
         saved = int(view.tokens(index, index + 1) * (before - after) / max(texts, before, 1) / _SURELY)
-        return _Short(blocks, argument if arguments else None, saved) if saved > 0 else None
+        to = argument if arguments or again else None
+        return _Short(blocks, to, saved, frozenset(use.id for use in again)) if saved > 0 else None
 
     def _results(self, m: Msg) -> dict[int, str]:
         """By place in a message, its results that are not spared; of an agent without tools, what its terminal printed.
@@ -324,6 +340,23 @@ def _repeats(pair: Answered) -> bool:
         return again >= _REPEATED * len(line)
     again = sum(len(line) for line in lines if line in written)
     return again >= _REPEATED * sum(map(len, lines))
+
+
+def _told_again(answers: Sequence[Answered]) -> Iterator[str]:
+    """Ids of calls of which a later call of the tool has most of a list again."""
+    later: dict[tuple[str, int], frozenset[str]] = {}
+    for pair in reversed(answers):
+        for nth, told in enumerate(_lists(pair.use)):
+            texts = [text for text in texts_in(told) if len(text) >= _LEAST_ITEM]
+            known, size = later.get((pair.use.name, nth), frozenset()), sum(map(len, texts))
+            if size > _ARGUMENT and sum(len(text) for text in texts if text in known) >= _REPEATED * size:
+                yield pair.use.id
+            later[pair.use.name, nth] = frozenset(texts)
+
+
+def _lists(use: ToolUseBlock) -> list[Sequence[Any]]:
+    """The lists of several items among a call's arguments."""
+    return [value for value in use.input.values() if isinstance(value, list | tuple) and len(value) > 1]
 
 
 def _packed(text: str) -> float:

@@ -289,9 +289,10 @@ def passages(text: str, characters: int) -> Iterator[tuple[int, str]]:
         start = stop
 
 
-def shortened(value: Any, characters: int, mark: str) -> Any:
+def shortened(value: Any, characters: int, mark: str, *, lists: bool = False) -> Any:
     """A JSON value whose long texts are cut to previews that end with `mark`; keys and structure stay.
 
+    With `lists`, lists are cut, too: to their first item and a line that says how many there were besides.
     Of a text and the one that replaces it, which begin alike, the first line is shown, and more from where they differ.
     """
     if isinstance(value, str):
@@ -304,11 +305,13 @@ def shortened(value: Any, characters: int, mark: str) -> Any:
         return {
             k: _from(v, starts[k], room[k]) + mark
             if k in starts and len(v) > room[k] + 2 * len(mark)
-            else shortened(v, room.get(k, characters), mark)
+            else shortened(v, room.get(k, characters), mark, lists=lists)
             for k, v in value.items()
         }
     if isinstance(value, list):
-        return [shortened(v, characters, mark) for v in value]
+        shown = value[:1] if lists else value
+        items = [shortened(v, characters, mark, lists=lists) for v in shown]
+        return items if len(value) == len(shown) else [*items, f"[... {len(value) - 1} items ...]{mark}"]
     return value
 
 

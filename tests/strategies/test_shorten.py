@@ -210,6 +210,46 @@ def test_a_list_that_a_tool_says_again_gives_way_first(tool: str, item: str) -> 
     assert [use.input for m in view for use in m.tool_uses][-1] == asked
 
 
+@pytest.mark.parametrize(
+    ("tool", "key", "step"),
+    [
+        ("write_todos", "todos", "Read the settings of part {} and write down what they mean"),
+        ("update_plan", "plan", "Schritt {}: die Rechnungen prüfen und ablegen"),
+        ("更新计划", "步骤", "第{}步：查看订单并写下结果，然后通知客户和仓库，再核对付款和发票"),
+    ],
+)
+def test_a_list_of_steps_that_a_later_call_tells_again_goes_first(tool: str, key: str, step: str) -> None:
+    steps = [step.format(n) for n in range(12)]
+    made = [user("Do all of it.")]
+    for done in range(4):
+        listed = [{"content": text, "status": "done" if n < done else "open"} for n, text in enumerate(steps)]
+        made += [*tool_exchange(tool, {key: listed}, "ok"), *tool_exchange("read_log", {"day": done}, page(done))]
+    messages = [*made, assistant("Done so far."), user("And now?")]
+    config = ALONE.model_copy(update={"max_token": 8_000})
+    memory = AutoContextMemory(config)
+    memory.add_messages(messages)
+    ratio = (memory.token_count - 60) / config.token_trigger
+    memory = passed(messages, config.model_copy(update={"target_ratio": ratio}))
+    lists = [use.input[key] for m in memory.messages for use in m.tool_uses if use.name == tool]
+    assert [len(told) for told in lists][::3] == [2, 12]
+    first, gap = lists[0]
+    assert first == {"content": steps[0], "status": "open"}
+    assert gap == "[... 11 items ...] [the rest: m2]"
+    assert lists[-1] == [use.input[key] for m in messages for use in m.tool_uses if use.name == tool][-1]
+    assert memory.reload("m2")[0] == memory.get_original_memory_msgs()[1]
+    assert_valid_chat(memory.messages)
+
+
+def test_lists_of_other_things_stay_whole() -> None:
+    """Paths and ids are no steps that are told again."""
+    made = [user("Read them.")]
+    for n in range(4):
+        paths = [f"src/part_{n}/module_{k}.py" for k in range(20)]
+        made += tool_exchange("read_files", {"paths": paths}, page(n))
+    memory = passed([*made, assistant("Read."), user("And now?")])
+    assert all(len(use.input["paths"]) == 20 for m in memory.messages for use in m.tool_uses)
+
+
 @pytest.mark.parametrize("said", ["tests FAILED in shop", "Test fehlgeschlagen: Rechnung", "测试失败：订单模块出错"])
 def test_what_a_command_prints_of_its_own_words_stays_if_it_tells_what_happened(said: str) -> None:
     command = f"make test && echo all is well || echo {said}; make all"
