@@ -67,7 +67,7 @@ class FirstMessage:
         The latest request comes first: what it takes, earlier ones may not take.
         """
         system = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if m.role == "system")
-        room, latest = self.config.max_token - self._overhead - system, view.latest_user
+        room, latest = self.config.max_token - self._overhead - system, _latest_request(view)
         most = int(room * _SHARE)
         earlier = most if latest < 0 else max(int(most * _LEAST), most - view.tokens(latest, latest + 1))
         beside_new = int(room * _WITH_NEW) - view.tokens(view.unread, len(view))
@@ -90,3 +90,11 @@ class FirstMessage:
         """What a message's images leave of its room; 0 if that is too little for a text: none is cut for them."""
         images = view.tokens(at, at + 1) - text_tokens(view, at, self._hand_over)
         return room if not images else room - images if room - images >= _LEAST_WORDS else 0
+
+
+def _latest_request(view: View) -> int:
+    """Where the user's latest message stands that is not what a terminal has printed; -1 for none."""
+    from autocontext.notes.sentences import is_output  # noqa: PLC0415 (not needed before the first pass)
+
+    users = (i for i in range(view.latest_user, -1, -1) if is_user_turn(view.messages[i]))
+    return next((i for i in users if not is_output(view.messages[i].text)), view.latest_user)

@@ -211,6 +211,15 @@ def test_a_paste_whose_answers_were_folded_is_cut_anew_and_an_unanswered_one_sta
     assert first_cut([*later[:2], user(TASK)]) == []
 
 
+@pytest.mark.parametrize("line", ["Requirement already satisfied: part{}", "Zeile {} ist geprüft", "第{}项检查完毕"])
+def test_terminal_output_in_the_users_role_is_no_newer_request(line: str) -> None:
+    """An agent without tools is still at the task, which stays whole beside what the terminal printed."""
+    task, printed = TASK[:1_000], "\n".join(line.format(n) for n in range(40)) + "\nroot@box:/src$ "
+    assert first_cut([user(task), assistant("```\nmake\n```"), user(printed)]) == []
+    words = printed.removesuffix("\nroot@box:/src$ ")
+    assert first_cut([user(task), assistant("I see."), user(words)]) != []
+
+
 def test_no_user_no_first_message() -> None:
     assert first_cut([]) == []
     assert first_cut([system("s"), assistant(TASK)]) == []
