@@ -30,8 +30,8 @@ _QUOTES = 0.6
 """A note quotes lines until it has this share of its room; the rest is left to the newest messages."""
 _SMALL_WINDOW = 4_000
 """Tokens; in a window up to this size, notes quote lines until all their room is used."""
-_HOUR, _MOST_PAUSES = len("2026-11-26T09"), 2
-"""Characters of a time up to its hour; long pauses that the first line of a note names."""
+_MOST_PAUSES = 2
+"""Long pauses that the first line of a note names."""
 _SHARE_OF_SPAN = 0.4
 """Largest note of a span that is not the whole past, as a share of the span."""
 _FOLD_WITHOUT_LEDGER = 0.05
@@ -168,13 +168,7 @@ class NoteWriter:
 
     def _pauses(self, numbers: Runs) -> list[str]:
         """The newest long pauses before messages of a note: which came how much later, and when."""
-        messages, found = self._ledger.messages, list[str]()
-        for number in (n for n in numbers if n > 1):
-            before, own = messages[number - 2].timestamp, messages[number - 1].timestamp
-            # Most times differ in their minutes only, and need not be read.
-            if before[:_HOUR] != own[:_HOUR] and (later := gap(before, own)):
-                found.append(f"m{number} {later}")
-        return found[-_MOST_PAUSES:]
+        return [f"m{number} {later}" for number, later in self._ledger.pauses_in(numbers, _MOST_PAUSES)]
 
     def _until(self, number: int) -> str:
         """When the last message of a note came, if the work has taken more than an hour; no clock in shorter ones."""
