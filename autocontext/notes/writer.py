@@ -19,6 +19,7 @@ from autocontext.messages import Msg
 from autocontext.plan import PlanLike, plan_lines
 from autocontext.text import rendering
 from autocontext.text.gaps import gap, moment
+from autocontext.tokens import TokenCounter, VocabularyCounter
 
 if TYPE_CHECKING:
     from autocontext.notes.shown import InView
@@ -51,14 +52,14 @@ class NoteWriter:
         plan: PlanLike | None,
         *,
         count_text: Callable[[str], int],
-        count: Callable[[Msg], int],
+        counter: TokenCounter,
         focus: str = "",
         redaction: Redaction | None = None,
     ) -> None:
-        """`count_text` and `count` return tokens of a text and a message; `focus` says what notes should keep first."""
+        """`count_text` returns `counter`'s tokens of a text; `focus` says what notes should keep first."""
         self._redaction = redaction or Redaction(None)
         self._log, self._ledger, self._config, self._plan = log, ledger, config, plan
-        self._count_text, self._count, self._focus = count_text, count, focus
+        self._count_text, self._counter, self._focus = count_text, counter, focus
         self._seen: tuple[View, InView, Runs] | None = None
 
     @property
@@ -161,7 +162,9 @@ class NoteWriter:
             state=self._config.note_state,
             gaps=self._config.show_gaps,
         )
-        body = render(self._ledger, request)
+        # A plan or a counter of the user's own may wait.
+        waits = plan is not None or not isinstance(self._counter, VocabularyCounter)
+        body = collector_paused(0 if waits else len(numbers), lambda: render(self._ledger, request))
         # A sentence of the user says itself how long after a pause it came.
         head = "; ".join((head, *(words for words in pauses if words.partition(" ")[2] not in body))) + until
         return f"{head}\n{body}" if body else head
@@ -199,7 +202,7 @@ class NoteWriter:
         """Tokens of an empty note."""
         role = self._config.note_role
         text = rendering.note_text("", "00000000-0000-4000-8000-000000000000", role)
-        return self._count(Msg(role=role, content=text)) + 1
+        return self._counter.count(Msg(role=role, content=text)) + 1
 
     def learn(self) -> None:
         """Bring the work ledger up to date with the log."""
