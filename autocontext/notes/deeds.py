@@ -54,12 +54,6 @@ class Group(NamedTuple):
     newest: Call
     """The call that stands for all."""
 
-    @classmethod
-    def of(cls, calls: Iterable[Call]) -> Group:
-        """The group of these calls."""
-        calls = tuple(calls)
-        return cls(calls, calls[-1])
-
 
 class _Line(NamedTuple):
     """A line about calls, and its parts in the order in which they stand there."""
@@ -105,18 +99,21 @@ class Deeds:
         self._shorts: dict[tuple[object, ...], str] = {}
         self._lines: dict[tuple[int, int, int, str], _Line] = {}
         """By the newest of equal calls, their number, the characters and the thing."""
-        self.calls = [call for call in ledger.calls_in(only) if not is_note_tool(call.name)]
+        calls = ledger.calls_in(only)
+        notes = set(filter(is_note_tool, {call.name for call in calls}))
+        self.calls = [call for call in calls if call.name not in notes]
         self._by_tool: dict[str, list[Call]] = defaultdict(list)
         self._position: dict[int, int] = {}
         """Of a call, among those of its tool."""
+        groups: dict[tuple[str, int], list[Call]] = {}
         for call in self.calls:
             same = self._by_tool[call.name]
             self._position[id(call)] = len(same)
             same.append(call)
-        groups: dict[tuple[str, int], list[Call]] = defaultdict(list)
-        for call in reversed(self.calls):
-            groups[call.name, call.digest].append(call)
-        self.groups = [Group.of(reversed(calls)) for calls in reversed(groups.values())]
+            key = call.name, call.digest
+            groups[key] = groups.pop(key, [])
+            groups[key].append(call)
+        self.groups = [Group(tuple(calls), calls[-1]) for calls in groups.values()]
         """Distinct calls, the latest at the end."""
         self._things = self._known_things()
         self._sorted_labels: dict[str, list[str]] = {}
@@ -244,7 +241,9 @@ class Deeds:
         )
         if len(call.thing) > _SHORT_NAME:  # the line names it already
             pieces = [(place, piece.replace(call.thing, "…")) for place, piece in pieces]
-        return _Told(pieces, {})
+        # Other calls around it, or another use of its values, rarely change what an answer tells.
+        earlier = self._ledger.read(("told", call), dict[tuple[tuple[int, str], ...], _Told])
+        return earlier.setdefault(tuple(pieces), _Told(pieces, {}))
 
     def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[int, str]], longest: int) -> str:
         shown = came_back(pieces, answer, longest, call=call.command)
@@ -327,10 +326,11 @@ class Deeds:
 
         The last answer that reads like an error without a mark is quoted: the name alone would say that all went well.
         """
-        key = about, *(id(call) for call in calls)
-        if key not in self._shorts:
-            self._shorts[key] = self._in_short(about, calls)
-        return self._shorts[key]
+        key = about, *map(id, calls)
+        short = self._shorts.get(key)
+        if short is None:
+            short = self._shorts[key] = self._in_short(about, calls)
+        return short
 
     def _in_short(self, about: str, calls: Sequence[Call]) -> str:
         times = f"{about} {len(calls)}x" if len(calls) > 1 else about

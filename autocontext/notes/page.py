@@ -251,7 +251,7 @@ class _Page:
             started = [call for call in started if call in covered]
         share = int(self._budget * _STANDING_SHARE)
         parts = {
-            STARTED: [self._deeds.line(Group.of((call,))) for call in started],
+            STARTED: [self._deeds.line(Group((call,), call)) for call in started],
             WHERE: here,
             READ: [f"m{call.result}: {label}" for call, label in read.items()],
         }
