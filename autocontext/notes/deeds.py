@@ -116,6 +116,8 @@ class Deeds:
         self.groups = [Group(tuple(calls), calls[-1]) for calls in groups.values()]
         """Distinct calls, the latest at the end."""
         self._things = self._known_things()
+        self._before = ledger.of_newest_calls(_before)
+        self._newest_done = ledger.of_newest_calls(_newest_done)
         self._sorted_labels: dict[str, list[str]] = {}
 
     @classmethod
@@ -196,7 +198,7 @@ class Deeds:
 
     def _then(self, call: Call) -> str:
         """The newest call that did something with what this one looked at: its answer may not hold any more."""
-        done = self._ledger.of_newest_calls(_newest_done).get(call.thing) if call.looks and call.thing else None
+        done = self._newest_done.get(call.thing) if call.looks and call.thing else None
         if done is None or done.number <= call.number or not (self._known is None or done.number in self._known):
             return ""
         return f" (then m{done.number} {_listed(done.name)})"
@@ -254,7 +256,7 @@ class Deeds:
     def _around(self, call: Call) -> _Around:
         calls, at = self._by_tool[call.name], self._position[id(call)]
         before, after = tuple(calls[max(0, at - _NEAR) : at]), tuple(calls[at + 1 : at + 1 + _NEAR])
-        return _Around(before, after, self._ledger.of_newest_calls(_before).get(call))
+        return _Around(before, after, self._before.get(call))
 
     def _beside(self, call: Call, around: _Around) -> frozenset[str]:
         """Lines and fields of the tool's answers to other arguments both just before and just after a call.

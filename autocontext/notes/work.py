@@ -26,7 +26,7 @@ from autocontext.notes.notes import is_note_tool, note_of
 from autocontext.notes.rated import Rated
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.notes.typed import typed_call
-from autocontext.notes.values import argument_values, fading, known_values
+from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, known_values
 from autocontext.plan import is_plan_call
 from autocontext.text.gaps import gap
 
@@ -81,7 +81,7 @@ class WorkLedger:
     """
 
     __slots__ = (
-        "_again", "_memo", "_open", "_orphans", "calls", "effects", "instructions", "messages", "notes",
+        "_memo", "_open", "_orphans", "calls", "effects", "instructions", "messages", "notes",
         "pauses", "plan_calls", "rated", "remarks", "replacing", "rules", "sources", "typed",
         "user_sentences", "values",
     )  # fmt: skip
@@ -111,8 +111,6 @@ class WorkLedger:
         self.replacing: list[tuple[int, set[str]]] = []
         """The lines that calls have replaced, each with its message's number."""
         self.values: dict[str, Occurrences] = {}
-        self._again: set[str] = set()
-        """Those that were taken up after they had been mentioned."""
         self._open: dict[str, list[int]] = {}
         """Per id, the calls (indices in `calls`) without a result, oldest first."""
         self._orphans: list[Result] = []
@@ -206,7 +204,6 @@ class WorkLedger:
             again = in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1])
             known[value] = tuple.__new__(Occurrences, again)
             if is_spoken and in_speech - begins < _OFTEN:
-                self._again.add(value)
                 self.rated.used_again((value,))
 
     def _append_blocks(self, msg: Msg, number: int, result_values: set[str], speech_values: set[str]) -> None:
@@ -271,8 +268,6 @@ class WorkLedger:
             in_speech, begins, numbers = old
             later = Occurrences(in_speech + later[0], begins, (later[2] + numbers)[:_NEWEST])
         self.values[value] = later
-        if later.taken_up:
-            self._again.add(value)
         self.rated.used_again((value,))
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -353,7 +348,6 @@ class WorkLedger:
                 (((0.3 + v.taken_up) * fading(v.numbers[0], now), value) for value, v in self.values.items()),
             )
             known, self.values = self.values, {value: self.values[value] for _, value in ranked}
-            self._again.intersection_update(self.values)
             self.rated.used_again(value for value in known.keys() - self.values if known[value].taken_up)
 
     def best_values(self, most: int) -> list[tuple[float, str]]:
@@ -362,8 +356,12 @@ class WorkLedger:
 
     def _rated_values(self) -> list[tuple[float, str]]:
         now = len(self.messages)
-        again = ((self.values[value], value) for value in self._again)
-        return sorted(((v.taken_up * fading(v.numbers[0], now), value) for v, value in again), reverse=True)
+        rated = (
+            ((speech - begins) * (FADING[now - n[0]] if now - n[0] < FADED else FLOOR), value)
+            for value, (speech, begins, n) in self.values.items()
+            if speech > begins
+        )
+        return sorted(rated, reverse=True)
 
 
 def _newest(items: Sequence[T], only: Runs, most: int, number: Callable[[T], int]) -> list[T]:
