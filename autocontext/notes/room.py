@@ -11,14 +11,10 @@ class Room:
     def __init__(self, tokens: int, count: Callable[[str], int]) -> None:
         self.left = tokens
         self.count = count
-        self._costs: dict[str, int] = {}
 
     def cost(self, line: str) -> int:
         """Tokens of a line with its newline."""
-        cost = self._costs.get(line)
-        if cost is None:
-            cost = self._costs[line] = self.count(line) + 1
-        return cost
+        return self.count(line) + 1
 
 
 class Claim:
