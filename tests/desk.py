@@ -43,7 +43,7 @@ class Desk:
             config,
             None,
             count_text=self.token_sum.count_text,
-            count=self.token_sum.counter.count,
+            counter=self.token_sum.counter,
         )
 
     @property

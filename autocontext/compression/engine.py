@@ -111,7 +111,7 @@ class _Engine:
             options.config,
             options.plan,
             count_text=token_sum.count_text,
-            count=token_sum.counter.count,
+            counter=token_sum.counter,
             focus=options.focus,
             redaction=self.redaction,
         )

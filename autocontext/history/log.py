@@ -322,11 +322,22 @@ class Log:
 
     def numbers(self, ids: Iterable[str]) -> Runs:
         """The numbers of the originals among these messages and behind them, recursively."""
-        return Runs(chain.from_iterable(map(self.runs_of, ids)))
+        return Runs(self._runs(ids))
 
     def runs_of(self, id_: str) -> Sequence[tuple[int, int]]:
         """`numbers` of one message as runs: first and last of each, ascending."""
-        return self._numbers_of(id_).pairs if id_ in self.replaced else self._own_number(id_)
+        return self._runs((id_,))
+
+    def _runs(self, ids: Iterable[str]) -> list[tuple[int, int]]:
+        """`numbers` as runs in the order of the messages; those that follow each other, as in a long view, are one."""
+        runs: list[tuple[int, int]] = []
+        for id_ in ids:
+            if id_ in self.replaced:
+                runs += self._numbers_of(id_).pairs
+            elif (place := self.place.get(id_)) is not None:
+                first = runs.pop()[0] if runs and runs[-1][1] == place else place + 1
+                runs.append((first, place + 1))
+        return runs
 
     def _numbers_of(self, id_: str) -> Runs:
         """The numbers behind a note; computed once, as what it replaced never changes."""
@@ -339,13 +350,8 @@ class Log:
             if missing := [i for i in inner if i in self.replaced and i not in self._numbers]:
                 todo += missing
             else:
-                parts = (self._numbers[i].pairs if i in self.replaced else self._own_number(i) for i in inner)
-                self._numbers[todo.pop()] = Runs(chain.from_iterable(parts))
+                self._numbers[todo.pop()] = Runs(self._runs(inner))
         return self._numbers[id_]
-
-    def _own_number(self, id_: str) -> Sequence[tuple[int, int]]:
-        place = self.place.get(id_)
-        return () if place is None else ((place + 1, place + 1),)
 
     def snapshot(self) -> Snapshot:
         """The whole state as one entry."""

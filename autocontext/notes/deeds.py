@@ -51,16 +51,14 @@ class Group(NamedTuple):
     """Calls of one tool with equal arguments, the oldest first."""
 
     calls: tuple[Call, ...]
-
-    @property
-    def newest(self) -> Call:
-        """The call that stands for all."""
-        return self.calls[-1]
+    newest: Call
+    """The call that stands for all."""
 
 
 class _Line(NamedTuple):
-    """A line about calls, in the order in which its parts stand there."""
+    """A line about calls, and its parts in the order in which they stand there."""
 
+    text: str
     head: str
     answer: str
     then: str
@@ -93,29 +91,33 @@ class Deeds:
         `known`: the messages whose calls may be mentioned beside those in `only`; None for all.
         """
         self._ledger, self._width, self._known = ledger, width, known
-        self.width: dict[Call, int] = {}
+        # By the identities of calls: a note asks for each of them some ten times.
+        self.width: dict[int, int] = {}
         """By the newest of equal calls."""
-        self._told: dict[Call, _Told] = {}
-        self._abouts: dict[Call, str] = {}
-        self._shorts: dict[tuple[str, Call], str] = {}
-        """What `in_short` says of one call alone."""
-        self._lines: dict[tuple[Call, int, int, str], _Line] = {}
+        self._told: dict[int, _Told] = {}
+        self._abouts: dict[int, str] = {}
+        self._shorts: dict[tuple[object, ...], str] = {}
+        self._lines: dict[tuple[int, int, int, str], _Line] = {}
         """By the newest of equal calls, their number, the characters and the thing."""
-        self.calls = [call for call in ledger.calls_in(only) if not is_note_tool(call.name)]
+        calls = ledger.calls_in(only)
+        notes = set(filter(is_note_tool, {call.name for call in calls}))
+        self.calls = [call for call in calls if call.name not in notes]
         self._by_tool: dict[str, list[Call]] = defaultdict(list)
-        self._position: dict[Call, int] = {}
+        self._position: dict[int, int] = {}
         """Of a call, among those of its tool."""
-        for call in self.calls:
-            self._position[call] = len(self._by_tool[call.name])
-            self._by_tool[call.name].append(call)
         groups: dict[tuple[str, int], list[Call]] = {}
         for call in self.calls:
+            same = self._by_tool[call.name]
+            self._position[id(call)] = len(same)
+            same.append(call)
             key = call.name, call.digest
             groups[key] = groups.pop(key, [])
             groups[key].append(call)
-        self.groups = [Group(tuple(calls)) for calls in groups.values()]
+        self.groups = [Group(tuple(calls), calls[-1]) for calls in groups.values()]
         """Distinct calls, the latest at the end."""
         self._things = self._known_things()
+        self._before = ledger.of_newest_calls(_before)
+        self._newest_done = ledger.of_newest_calls(_newest_done)
         self._sorted_labels: dict[str, list[str]] = {}
 
     @classmethod
@@ -173,15 +175,16 @@ class Deeds:
     # ------------------------------------------------------------------------------------------------------- answers
     def line(self, group: Group, longest: int = 0, *, thing: str = "") -> str:
         """What the calls did and what came back; label, new text and answer take at most `longest` characters each."""
-        return "".join(self._parts(group, longest, thing))
+        return self._parts(group, longest, thing).text
 
     def _parts(self, group: Group, longest: int = 0, thing: str = "") -> _Line:
         call = group.newest
-        longest = longest or self.width.get(call, self._width)
-        key = call, len(group.calls), longest, thing
-        if key not in self._lines:
-            self._lines[key] = self._line(group, longest, thing)
-        return self._lines[key]
+        longest = longest or self.width.get(id(call), self._width)
+        key = id(call), len(group.calls), longest, thing
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = self._line(group, longest, thing)
+        return line
 
     def _line(self, group: Group, longest: int, thing: str) -> _Line:
         call = group.newest
@@ -190,11 +193,12 @@ class Deeds:
         new = "" if is_label else shorten(call.new, longest)
         times = f" {len(group.calls)}x" if len(group.calls) > 1 else ""
         what = " ".join(filter(None, (call.name, label, quoted(new) if new and new not in label else "")))
-        return _Line(f"m{call.number} {what}{times} -> ", self._answers(group, longest), self._then(call))
+        head, answer, then = f"m{call.number} {what}{times} -> ", self._answers(group, longest), self._then(call)
+        return _Line(head + answer + then, head, answer, then)
 
     def _then(self, call: Call) -> str:
         """The newest call that did something with what this one looked at: its answer may not hold any more."""
-        done = self._ledger.of_newest_calls(_newest_done).get(call.thing) if call.looks and call.thing else None
+        done = self._newest_done.get(call.thing) if call.looks and call.thing else None
         if done is None or done.number <= call.number or not (self._known is None or done.number in self._known):
             return ""
         return f" (then m{done.number} {_listed(done.name)}{self._error_of(done)})"
@@ -225,10 +229,10 @@ class Deeds:
         answer = call.answer
         if answer is None:
             return "no answer yet"
-        told = self._told.get(call)
+        told = self._told.get(id(call))
         if told is None:
             around = self._around(call)
-            told = self._told[call] = self._ledger.rated.of(
+            told = self._told[id(call)] = self._ledger.rated.of(
                 call, around, self._ledger.used, lambda used: self._tell(call, answer, around, used)
             )
         if longest not in told.shown:
@@ -248,7 +252,9 @@ class Deeds:
         )
         if len(call.thing) > _SHORT_NAME:  # the line names it already
             pieces = [(place, piece.replace(call.thing, "…")) for place, piece in pieces]
-        return _Told(pieces, {})
+        # Other calls around it, or another use of its values, rarely change what an answer tells.
+        earlier = self._ledger.read(("told", call), dict[tuple[tuple[int, str], ...], _Told])
+        return earlier.setdefault(tuple(pieces), _Told(pieces, {}))
 
     def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[int, str]], longest: int) -> str:
         shown = came_back(pieces, answer, longest, call=call.command)
@@ -257,9 +263,9 @@ class Deeds:
         return shown
 
     def _around(self, call: Call) -> _Around:
-        calls, at = self._by_tool[call.name], self._position[call]
+        calls, at = self._by_tool[call.name], self._position[id(call)]
         before, after = tuple(calls[max(0, at - _NEAR) : at]), tuple(calls[at + 1 : at + 1 + _NEAR])
-        return _Around(before, after, self._ledger.of_newest_calls(_before).get(call))
+        return _Around(before, after, self._before.get(call))
 
     def _beside(self, call: Call, around: _Around) -> frozenset[str]:
         """Lines and fields of the tool's answers to other arguments both just before and just after a call.
@@ -308,27 +314,34 @@ class Deeds:
 
     def about(self, call: Call) -> str:
         """What a call is about: the file or record that it names, or else its label in short."""
-        about = self._abouts.get(call)
+        about = self._abouts.get(id(call))
         if about is None:
             thing = self.thing(call)
             if call.looks and thing.endswith(("/", ".")) and (what := call.label.removeprefix(thing).strip()):
                 thing = shorten(what, _ABOUT)  # of what is looked for in a folder, the folder says least
             elif call.looks and (name := thing.rpartition("/")[2]) and self._things.get(name) == thing:
                 thing = name
-            about = self._abouts[call] = _listed(thing or self.label(call, _ABOUT))
+            about = self._abouts[id(call)] = _listed(thing or self.label(call, _ABOUT))
         return about
+
+    def by_thing(self, calls: Iterable[Call]) -> dict[str, list[Call]]:
+        """Calls by what they are about."""
+        things: dict[str, list[Call]] = {}
+        for call in calls:
+            about = self._abouts.get(id(call)) or self.about(call)
+            things.setdefault(about, []).append(call)
+        return things
 
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
         """What some calls are about, their number, and for how many the structure says that nothing or an error came.
 
         The last answer that reads like an error without a mark is quoted: the name alone would say that all went well.
         """
-        if len(calls) > 1:
-            return self._in_short(about, calls)
-        key = about, calls[0]
-        if key not in self._shorts:
-            self._shorts[key] = self._in_short(about, calls)
-        return self._shorts[key]
+        key = about, *map(id, calls)
+        short = self._shorts.get(key)
+        if short is None:
+            short = self._shorts[key] = self._in_short(about, calls)
+        return short
 
     def _in_short(self, about: str, calls: Sequence[Call]) -> str:
         times = f"{about} {len(calls)}x" if len(calls) > 1 else about
@@ -380,10 +393,10 @@ class Deeds:
             first = min(call.number for group in groups for call in group.calls)
             yield f"m{first}-m{groups[-1].newest.number} {_unforged(thing)}:"
         for group in groups:
-            head, answer, then = self._parts(group, thing="" if alone else thing)
+            text, head, answer, then = self._parts(group, thing="" if alone else thing)
             before = told.setdefault((group.newest.name, answer), group.newest.number)
             again = before != group.newest.number and len(answer) >= _LEAST_AGAIN
-            yield f"{head}as m{before}{then}" if again and _is_phrase(answer) else head + answer + then
+            yield f"{head}as m{before}{then}" if again and _is_phrase(answer) else text
 
     def source(self, number: int, block: int) -> str:
         """The call that a result answers, with its label; "" if there is none."""

@@ -127,6 +127,8 @@ class _Page:
         self._told: dict[str, list[Group]] = {}
         """The calls with a line, newest first, by part."""
         self._hidden: dict[str, list[Group]] = {}
+        self._listed: dict[str, tuple[list[Group], list[str]]] = {}
+        """By part, the calls with a line and their lines."""
         self._said_more: dict[str, tuple[tuple[list[Group], Sequence[Group], float], str]] = {}
         """By part, the line about these calls, and what it was made of."""
         self._names_share = _MORE_SHARES[0]
@@ -244,11 +246,12 @@ class _Page:
         started, read = list[Call](), dict(instructions_read(ledger, self._only))
         if self._states:
             here = [f"m{number}: {words}" for number, words in ledger.of_newest_calls(where) if number in self._only]
-            covered = {*self._deeds.calls}
-            started = [call for call in ledger.remembered(running, lambda: running(ledger)) if call in covered]
+            started = ledger.remembered(running, lambda: running(ledger))
+            covered = {*self._deeds.calls} if started else set[Call]()
+            started = [call for call in started if call in covered]
         share = int(self._budget * _STANDING_SHARE)
         parts = {
-            STARTED: [self._deeds.line(Group((call,))) for call in started],
+            STARTED: [self._deeds.line(Group((call,), call)) for call in started],
             WHERE: here,
             READ: [f"m{call.result}: {label}" for call, label in read.items()],
         }
@@ -373,7 +376,9 @@ class _Page:
     def _list_calls(self) -> None:
         """List the chosen calls, and the number of the others."""
         for part, groups in self._told.items():
-            lines = self._deeds.lines(groups[::-1])
+            if part not in self._listed or self._listed[part][0] != groups:
+                self._listed[part] = [*groups], self._deeds.lines(groups[::-1])
+            lines = self._listed[part][1]
             hidden = self._hidden[part]
             # What was changed, was looked at; of others that did something, a few names would seem to be those of all.
             named = [*groups, *self._told[CALLS]] if part == LOOKED else []
@@ -409,9 +414,7 @@ class _Page:
 
     def _others(self, hidden: Sequence[Call], told: Sequence[Group]) -> Iterator[str]:
         """What these calls were about that no line names, the most first, as far as its share of the tokens goes."""
-        things: dict[str, list[Call]] = {}
-        for call in hidden:
-            things.setdefault(self._deeds.about(call), []).append(call)
+        things = self._deeds.by_thing(hidden)
         for named in {"", *(self._deeds.about(group.newest) for group in told)}:
             things.pop(named, None)
         left, lines = int(self._budget * self._names_share), list[str]()
@@ -436,7 +439,8 @@ class _Page:
                 if size - sizes[i] <= room:
                     room -= max(0, size - sizes[i])
                     sizes[i] = size
-                    self._deeds.width[group.newest] = width
+                    self._deeds.width[id(group.newest)] = width
+                    self._listed.clear()
         self._list_calls()
 
     # ------------------------------------------------------------------------------------------------------ quotes

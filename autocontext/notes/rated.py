@@ -56,11 +56,23 @@ class Rated:
             return used(value)
 
         found = read(noted)
+        self._keep(key, _Reading(found, around, values, len(self._changes)))
+        return found
+
+    def once(self, key: Hashable, read: Callable[[], T]) -> T:
+        """What `read` finds whatever the use of any value, kept under a key."""
+        kept = self._readings.get(key)
+        if kept is None:
+            kept = _Reading(read(), (), (), 0)
+            self._keep(key, kept)
+        found: T = kept.found
+        return found
+
+    def _keep(self, key: Hashable, reading: _Reading) -> None:
         self._readings.pop(key, None)
-        self._readings[key] = _Reading(found, around, values, len(self._changes))
+        self._readings[key] = reading
         if len(self._readings) > MOST_READINGS:
             del self._readings[next(iter(self._readings))]
-        return found
 
     def used_again(self, values: Iterable[str]) -> None:
         """What was read by how much these values were used holds no more: that has changed."""

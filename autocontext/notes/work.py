@@ -26,14 +26,17 @@ from autocontext.notes.notes import is_note_tool, note_of
 from autocontext.notes.rated import Rated
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.notes.typed import typed_call
-from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, known_values, values_in
+from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, known_values
 from autocontext.plan import is_plan_call
+from autocontext.text.gaps import gap
 
 _NEWEST = 3
 """Newest messages stored for each value."""
 _MOST_VALUES = 2_500
 """`trim` reduces more distinct values than this."""
 _VALUES_AFTER_TRIM = 1_800
+_HOUR = len("2026-11-26T09")
+"""Characters of a time up to its hour."""
 _OFTEN = 3
 """A value that was taken up so many times is as good as any."""
 
@@ -79,7 +82,8 @@ class WorkLedger:
 
     __slots__ = (
         "_memo", "_open", "_orphans", "calls", "effects", "instructions", "messages", "notes",
-        "plan_calls", "rated", "remarks", "replacing", "rules", "sources", "typed", "user_sentences", "values",
+        "pauses", "plan_calls", "rated", "remarks", "replacing", "rules", "sources", "typed",
+        "user_sentences", "values",
     )  # fmt: skip
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, sources: tuple[str, ...] = ()) -> None:
@@ -87,6 +91,8 @@ class WorkLedger:
         self.effects: Mapping[str, Effect] = effects or {}
         self.sources = sources
         self.messages: list[Msg] = []
+        self.pauses: list[tuple[int, str]] = []
+        """Messages that came long after the ones before them, each with how much later."""
         self.calls: list[Call] = []
         self.typed = 0
         """How many of them are commands in texts of the agent."""
@@ -143,10 +149,11 @@ class WorkLedger:
         for result in later._orphans:
             self._answer(result.number + shift, result.at, result.block)
         if self.messages and later.messages:
-            self._append_typed(self.messages[-1], later.messages[0], shift)
+            self._append_following(self.messages[-1], later.messages[0], shift)
         places = len(self.calls)
         self.typed += later.typed
         self.messages += later.messages
+        self.pauses += [(n + shift, words) for n, words in later.pauses]
         self.calls += [_shift(call, shift) for call in later.calls]
         self.rules += [at + len(self.user_sentences) for at in later.rules]
         self.user_sentences += [(n + shift, s) for n, s in later.user_sentences]
@@ -164,7 +171,7 @@ class WorkLedger:
         """Add the next message, in place."""
         self._memo.clear()
         if self.messages:
-            self._append_typed(self.messages[-1], msg, len(self.messages))
+            self._append_following(self.messages[-1], msg, len(self.messages))
         self.messages.append(msg)
         number = len(self.messages)
         result_values: set[str] = set()
@@ -177,11 +184,11 @@ class WorkLedger:
                 if sentence.worth >= CLAUSE:
                     self.rules.append(len(self.user_sentences))
                 self.user_sentences.append((number, sentence))
-            speech_values.update(values_in(words))
+            speech_values.update(known_values(words))
         if text := msg.text:
             if msg.role == "assistant":
                 self.remarks += [(number, s) for s in of_agent(text)]
-            (result_values if msg.role == "tool" else speech_values).update(values_in(text))
+            (result_values if msg.role == "tool" else speech_values).update(known_values(text))
         self._append_values(number, result_values, speech_values)
 
     def _append_values(self, number: int, heard: AbstractSet[str], spoken: AbstractSet[str]) -> None:
@@ -204,7 +211,7 @@ class WorkLedger:
         for i, block in enumerate(msg.content):  # results first: a message answers calls before it, never its own
             if block.type == "tool_result":
                 self._answer(number, i, block)
-                result_values |= values_in(block.text)
+                result_values |= known_values(block.text)
         for block in msg.content:
             if block.type == "tool_use":
                 self._append_call(block, number)
@@ -223,8 +230,12 @@ class WorkLedger:
         if lines := removed_lines(use.input):
             self.replacing.append((number, lines))
 
-    def _append_typed(self, asked: Msg, answered: Msg, number: int) -> None:
-        """Add the call that a message makes in its text, if there is one; `number` is that of the message."""
+    def _append_following(self, asked: Msg, answered: Msg, number: int) -> None:
+        """Add the call that message `number` makes in its text, and the pause after it, if there are any."""
+        before, own = asked.timestamp, answered.timestamp
+        # Most times differ in their minutes only, and need not be read.
+        if before[:_HOUR] != own[:_HOUR] and (later := gap(before, own)):
+            self.pauses.append((number + 1, later))
         if (use := typed_call(asked, answered)) is not None:
             at, text = next((i, block.text) for i, block in enumerate(answered.content) if isinstance(block, TextBlock))
             answer = answer_of(ToolResultBlock(id=use.id, output=text))
@@ -268,7 +279,7 @@ class WorkLedger:
 
     def read(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` reads in a message: that never changes, so it is kept for the next notes."""
-        return self.rated.of(key, (), self.used, lambda _: make())
+        return self.rated.once(key, make)
 
     @property
     def told_calls(self) -> list[Call]:
@@ -302,6 +313,10 @@ class WorkLedger:
     def remarks_in(self, only: Runs, most: int) -> list[tuple[int, Sentence]]:
         """The agent's newest conclusions in these messages."""
         return _newest(self.remarks, only, most, _first)
+
+    def pauses_in(self, only: Runs, most: int) -> list[tuple[int, str]]:
+        """The newest long pauses before these messages."""
+        return _newest(self.pauses, only, most, _first)
 
     def result_of(self, call: Call) -> str:
         """The text that came back from a call; "" without an answer."""

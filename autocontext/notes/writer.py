@@ -19,6 +19,7 @@ from autocontext.messages import Msg
 from autocontext.plan import PlanLike, plan_lines
 from autocontext.text import rendering
 from autocontext.text.gaps import gap, moment
+from autocontext.tokens import TokenCounter, VocabularyCounter
 
 if TYPE_CHECKING:
     from autocontext.notes.shown import InView
@@ -30,8 +31,8 @@ _QUOTES = 0.6
 """A note quotes lines until it has this share of its room; the rest is left to the newest messages."""
 _SMALL_WINDOW = 4_000
 """Tokens; in a window up to this size, notes quote lines until all their room is used."""
-_HOUR, _MOST_PAUSES = len("2026-11-26T09"), 2
-"""Characters of a time up to its hour; long pauses that the first line of a note names."""
+_MOST_PAUSES = 2
+"""Long pauses that the first line of a note names."""
 _SHARE_OF_SPAN = 0.4
 """Largest note of a span that is not the whole past, as a share of the span."""
 _FOLD_WITHOUT_LEDGER = 0.05
@@ -51,14 +52,14 @@ class NoteWriter:
         plan: PlanLike | None,
         *,
         count_text: Callable[[str], int],
-        count: Callable[[Msg], int],
+        counter: TokenCounter,
         focus: str = "",
         redaction: Redaction | None = None,
     ) -> None:
-        """`count_text` and `count` return tokens of a text and a message; `focus` says what notes should keep first."""
+        """`count_text` returns `counter`'s tokens of a text; `focus` says what notes should keep first."""
         self._redaction = redaction or Redaction(None)
         self._log, self._ledger, self._config, self._plan = log, ledger, config, plan
-        self._count_text, self._count, self._focus = count_text, count, focus
+        self._count_text, self._counter, self._focus = count_text, counter, focus
         self._seen: tuple[View, InView, Runs] | None = None
 
     @property
@@ -161,20 +162,16 @@ class NoteWriter:
             state=self._config.note_state,
             gaps=self._config.show_gaps,
         )
-        body = render(self._ledger, request)
+        # A plan or a counter of the user's own may wait.
+        waits = plan is not None or not isinstance(self._counter, VocabularyCounter)
+        body = collector_paused(0 if waits else len(numbers), lambda: render(self._ledger, request))
         # A sentence of the user says itself how long after a pause it came.
         head = "; ".join((head, *(words for words in pauses if words.partition(" ")[2] not in body))) + until
         return f"{head}\n{body}" if body else head
 
     def _pauses(self, numbers: Runs) -> list[str]:
         """The newest long pauses before messages of a note: which came how much later, and when."""
-        messages, found = self._ledger.messages, list[str]()
-        for number in (n for n in numbers if n > 1):
-            before, own = messages[number - 2].timestamp, messages[number - 1].timestamp
-            # Most times differ in their minutes only, and need not be read.
-            if before[:_HOUR] != own[:_HOUR] and (later := gap(before, own)):
-                found.append(f"m{number} {later}")
-        return found[-_MOST_PAUSES:]
+        return [f"m{number} {later}" for number, later in self._ledger.pauses_in(numbers, _MOST_PAUSES)]
 
     def _until(self, number: int) -> str:
         """When the last message of a note came, if the work has taken more than an hour; no clock in shorter ones."""
@@ -205,7 +202,7 @@ class NoteWriter:
         """Tokens of an empty note."""
         role = self._config.note_role
         text = rendering.note_text("", "00000000-0000-4000-8000-000000000000", role)
-        return self._count(Msg(role=role, content=text)) + 1
+        return self._counter.count(Msg(role=role, content=text)) + 1
 
     def learn(self) -> None:
         """Bring the work ledger up to date with the log."""

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.collector import collector_paused
+from autocontext.testing import conversation
 from tests.faults.interrupts import interrupted_everywhere
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,3 +70,29 @@ def test_the_collector_runs_in_a_child_process_of_another_thread() -> None:
         "os._exit(bool(failed) or not gc.isenabled())\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+class WatchingCounter:
+    """A counter of the user's own, which may wait: the collector has to run meanwhile."""
+
+    name, exact = "watching", False
+
+    def __init__(self) -> None:
+        self.paused = False
+
+    def count_text(self, text: str) -> int:
+        self.paused |= not gc.isenabled()
+        return len(text) // 4
+
+    def count(self, msg: Msg) -> int:
+        return self.count_text(msg.text) + 4
+
+    bound = count
+
+
+def test_the_collector_runs_while_a_users_counter_is_asked() -> None:
+    counter = WatchingCounter()
+    memory = AutoContextMemory(AutoContextConfig(max_token=3_000, msg_threshold=100, token_counter=counter))
+    memory.add_messages(conversation(rounds=300))
+    assert any(m.origin for m in memory.get_messages())
+    assert not counter.paused
