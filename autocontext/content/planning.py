@@ -109,14 +109,15 @@ def tail_start(messages: Sequence[Msg], policy: PrunePolicy) -> int:
     return start
 
 
-def text_at(msg: Msg, place: Place) -> str | None:
-    """The text at a position; None if there is something else."""
-    block: Any = msg.content[place.block]
-    if isinstance(block, ToolResultBlock):
-        if isinstance(block.output, str):
-            return block.output if place.inner is None else None
-        block = None if place.inner is None else block.output[place.inner]
-    return block.text if isinstance(block, TextBlock) else None
+def texts(msg: Msg, i: int = 0) -> Iterator[tuple[Place, str, Mapping[str, Any]]]:
+    """The texts of a message and of its results, with their positions (`i`: the message's) and their metadata."""
+    for b, block in enumerate(msg.content):
+        if isinstance(block, ToolResultBlock) and not isinstance(block.output, str):
+            for j, part in enumerate(block.output):
+                if isinstance(part, TextBlock):
+                    yield Place(i, b, j), part.text, part.metadata
+        elif isinstance(block, ToolResultBlock | TextBlock):
+            yield Place(i, b, None), block.text, block.metadata
 
 
 class _Output(NamedTuple):
@@ -133,27 +134,15 @@ class _Output(NamedTuple):
 
 
 def _outputs(msg: Msg, i: int, calls: dict[str, ToolUseBlock]) -> Iterator[_Output]:
-    for b, block in enumerate(msg.content):
+    for place, text, metadata in texts(msg, i):
+        block, mark = msg.content[place.block], metadata.get(PRUNED)
         if isinstance(block, ToolResultBlock):
             use = calls.get(block.id)
             tool = block.name or (use.name if use else "")
-            failed, arguments = is_failure(block), use.input if use else {}
-            for place, text, mark in _texts_of(block, Place(i, b, None)):
-                yield _Output(text, place, tool, failed, arguments, mark)
-        elif isinstance(block, TextBlock) and msg.role == "tool" and PRUNED not in block.metadata:
-            yield _Output(
-                block.text, Place(i, b, None), "" if msg.name == "tool" else msg.name, failed=False, arguments={}
-            )
-
-
-def _texts_of(block: ToolResultBlock, at: Place) -> Iterator[tuple[Place, str, Mapping[str, Any] | None]]:
-    """The texts that can still be pruned, and the marks of those that were cut to a beginning."""
-    inner = ((at._replace(inner=j), part) for j, part in enumerate(block.output) if isinstance(part, TextBlock))
-    for place, holder in [(at, block)] if isinstance(block.output, str) else inner:
-        mark = holder.metadata.get(PRUNED)
-        text = holder.output if isinstance(holder, ToolResultBlock) else holder.text
-        if isinstance(text, str) and (mark is None or (isinstance(mark, Mapping) and mark.get("head"))):
-            yield place, text, mark
+            if mark is None or (isinstance(mark, Mapping) and mark.get("head")):
+                yield _Output(text, place, tool, is_failure(block), use.input if use else {}, mark)
+        elif msg.role == "tool" and mark is None:
+            yield _Output(text, place, "" if msg.name == "tool" else msg.name, failed=False, arguments={})
 
 
 def _recent(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
