@@ -82,11 +82,12 @@ def planned(messages: Sequence[Msg], policy: PrunePolicy, tokens: Callable[[str]
         if m.role == "system" or is_pinned(m) or is_compressed(m):
             continue
         for output in _outputs(m, i, calls):
-            recent.update((change.place, change) for change in _recent(output, policy))
-            if i < tail:
-                due.extend(change for change in _old(output, policy) if _is_milder(recent.get(output.place), change))
+            if (change := _recent(output, policy)) and change.shrinks:
+                recent[output.place] = change
+            if i < tail and (change := _old(output, policy)) and change.shrinks:
+                due += [change] if _is_milder(recent.get(output.place), change) else []
         if i < tail and i in cuttable:
-            due.extend(_user(m, i, policy))
+            due += [change for change in _user(m, i, policy) if change.shrinks]
     chosen = dict(recent)
     for change in _full_batches(due, recent, policy.clear_at_least_tokens, tokens or policy.tokens):
         # The first line of an error can be longer than the beginning that is kept: a text never grows again.
@@ -145,34 +146,26 @@ def _outputs(msg: Msg, i: int, calls: dict[str, ToolUseBlock]) -> Iterator[_Outp
             yield _Output(text, place, "" if msg.name == "tool" else msg.name, failed=False, arguments={})
 
 
-def _recent(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
+def _recent(output: _Output, policy: PrunePolicy) -> Change | None:
     text, place, tool, *_ = output
-    if output.mark is None and tool not in policy.exclude_tools and policy.size(text) > policy.large_tool_chars:
-        change = Change(place, "recent_tool", text, tool, policy.head(text, policy.recent_tool_keep_chars))
-        if change.shrinks:
-            yield change
+    if output.mark is not None or tool in policy.exclude_tools or policy.size(text) <= policy.large_tool_chars:
+        return None
+    return Change(place, "recent_tool", text, tool, policy.head(text, policy.recent_tool_keep_chars))
 
 
-def _old(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
+def _old(output: _Output, policy: PrunePolicy) -> Change | None:
     text, place, tool, failed, arguments, mark = output
     if mark is not None:
-        if not policy.old_tool_keep_chars:
-            change = Change(place, "old_tool", text, tool, ref=str(mark["ref"]), mark=mark)
-            if change.shrinks:
-                yield change
-        return
+        if policy.old_tool_keep_chars:
+            return None
+        return Change(place, "old_tool", text, tool, ref=str(mark["ref"]), mark=mark)
     if policy.size(text) <= policy.min_prune_chars:
-        return
+        return None
     if tool in policy.exclude_tools:
         source = placeholders.page_source(text, arguments)
-        if source is None:
-            return
-        change = Change(place, "page", text, tool, ref=source[0], arguments=source[1])
-    else:
-        error = first_line(text) if failed else ""
-        change = Change(place, "old_tool", text, tool, policy.head(text, policy.old_tool_keep_chars), error)
-    if change.shrinks:
-        yield change
+        return source and Change(place, "page", text, tool, ref=source[0], arguments=source[1])
+    error = first_line(text) if failed else ""
+    return Change(place, "old_tool", text, tool, policy.head(text, policy.old_tool_keep_chars), error)
 
 
 def _is_milder(mild: Change | None, change: Change) -> bool:
@@ -191,9 +184,7 @@ def _user(msg: Msg, i: int, policy: PrunePolicy) -> Iterator[Change]:
             return
         size = policy.size(block.text)
         if size > max(left, policy.min_prune_chars):
-            change = Change(Place(i, b, None), "user", block.text, "user", policy.head(block.text, left))
-            if change.shrinks:
-                yield change
+            yield Change(Place(i, b, None), "user", block.text, "user", policy.head(block.text, left))
         left = max(0, left - size)
 
 
