@@ -96,7 +96,7 @@ class SearchIndex:
         # The marks stay these ones: what changes from here on is read again the next time.
         marks, stale, rows = self._database.read(changed)
         made = dict[Key, Outline]()
-        keys = self._indexed(user_id, rows, partial(statements.known, user_id, None, stale), made)
+        keys = self._indexed(user_id, rows, stale, made)
         if keys is None:
             return None
         parts: dict[int, list[Key]] = {number: [] for number in stale}
@@ -112,14 +112,14 @@ class SearchIndex:
 
     def _of_session(self, user_id: str, session_id: str) -> Mapping[int, Shard] | None:
         """The segments of one session as a shard of its own. None: try again."""
-        known = partial(statements.known, user_id, session_id)
-        keys = self._indexed(user_id, self._database.read(known), known, {})
+        rows = self._database.read(partial(statements.known, user_id, session_id))
+        keys = self._indexed(user_id, rows, (), {})
         return None if keys is None else {0: Shard(None, keys, {})}
 
     def _indexed(
-        self, user_id: str, rows: Sequence[Row], again: Callable[[], Work[list[Row]]], made: dict[Key, Outline]
+        self, user_id: str, rows: list[Row], shards: Collection[int], made: dict[Key, Outline]
     ) -> list[Key] | None:
-        """The keys of the segments in rows of `known`, once what its sessions have grown by is indexed.
+        """The keys of the segments in rows of `known` (of these shards), once all their sessions are indexed.
 
         None if there is a gap, a session was deleted meanwhile, or another process is rebuilding the index. `made` gets
         the outlines of short sessions.
@@ -129,6 +129,16 @@ class SearchIndex:
             for together in _together(grown):
                 self._extend(together, made)
             needed = {row[1]: row[0] for row in rows}
+            ids = {session.key.session_id for session in grown}
+
+            def again() -> Work[list[Row]]:
+                if len(ids) > statements.MOST_NAMED:
+                    return (yield from statements.known(user_id, None, shards))
+                found = [row for row in rows if row[1] not in ids]
+                for id_ in ids:
+                    found += yield from statements.known(user_id, id_)
+                return found
+
             keys, grown = _keys(user_id, self._database.read(again))
             if any(session.until < needed.get(session.key.session_id, 0) for session in grown):
                 return None

@@ -35,7 +35,7 @@ class Shard:
         self.mark, self.keys = mark, keys
         several = {key[1] for key in keys if key[4]}
         self.outlines = {key: outlines[key] for key in keys if key in outlines and key[1] not in several}
-        self._known = list(self.outlines)
+        self._known = list(self.outlines.items())
         self._unknown = [key for key in keys if key not in self.outlines]
         self._words = b"".join(words + b"\n" for *_, words in self.outlines.values())
         self._ends = list(accumulate(len(words) + 1 for *_, words in self.outlines.values()))
@@ -51,12 +51,14 @@ class Shard:
 
     def holding(self, signs: Sequence[bytes]) -> tuple[list[Key], int, int]:
         """The segments that may have one of these texts; of the others the number of messages, and their length."""
-        found = set[Key]()
+        found = set[int]()
         for sign in signs:
             at = self._words.find(sign)
             while at >= 0:
                 n = bisect_right(self._ends, at)
-                found.add(self._known[n])
+                found.add(n)
                 at = self._words.find(sign, self._ends[n])
-        messages = self._messages - sum(self.outlines[key][0] for key in found)
-        return [*self._unknown, *found], messages, self._length - sum(self.outlines[key][1] for key in found)
+        holders = [self._known[n] for n in sorted(found)]
+        messages = self._messages - sum(messages for _, (messages, *_) in holders)
+        length = self._length - sum(length for _, (_, length, _) in holders)
+        return [*self._unknown, *(key for key, _ in holders)], messages, length
