@@ -7,6 +7,7 @@ counted up and down: what is in use are the leases that somebody still refers to
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
@@ -48,8 +49,20 @@ class Connections(Generic[C]):
         # Closes them if nobody calls `close`, also at the end of the program.
         weakref.finalize(self, _close_all, self._idle)
 
-    def take(self) -> Lease[C] | None:
-        """A lease, whose connection is None if it is to be opened; None if there is nothing to lend now."""
+    def take(self, generation: int, oldest: float = math.inf) -> Lease[C] | None:
+        """A lease, whose connection is None if it is to be opened; None if there is nothing to lend now.
+
+        Connections of another generation, and those that are older than so many seconds, are closed.
+        """
+        while (lease := self._take()) is not None and lease.connection is not None:
+            if lease.generation == generation and time.monotonic() - lease.since < oldest:
+                return lease
+            lease.close()
+        if lease is not None:
+            lease.generation = generation
+        return lease
+
+    def _take(self) -> Lease[C] | None:
         with self._lock:
             if self._paused:
                 return None

@@ -40,7 +40,7 @@ def erase_messages(
     old, changes = dict[int, Entry](), dict[int, Entry]()
     for number, entry in enumerate(entries):
         if isinstance(entry, Stored) and entry.id not in ids:
-            eraser.pass_over(entry)
+            eraser.log.take(entry)
             continue
         whole = Added(message=entry.message()) if isinstance(entry, Stored) else entry
         new = eraser.erase(whole)
@@ -54,17 +54,14 @@ class _Eraser:
 
     def __init__(self, ids: frozenset[str]) -> None:
         self._ids = ids
-        self._log = Log()
+        self.log = Log()
+        """Follows messages that stay without reading them."""
         self._touched: set[str] = set()
         """Ids in the log of erased messages and of the notes that replace them."""
         self.erased_ids: set[str] = set()
 
-    def pass_over(self, entry: Stored) -> None:
-        """Follow a message that stays, without reading it."""
-        self._log.take(entry)
-
     def erase(self, entry: Entry) -> Entry:
-        change = self._log.record(entry)
+        change = self.log.record(entry)
         update: dict[str, Any] = {}
         match entry:
             case Added() if entry.message.id in self._ids:

@@ -185,8 +185,7 @@ class SearchIndex:
             keys, others, their_length = (shard.keys, 0, 0) if signs is None else shard.holding(signs)
             wanted += keys
             messages, length = messages + others, length + their_length
-        kept = {key: self._kept.get(key) for key in wanted}
-        segments = {key: segment for key, segment in kept.items() if segment is not None}
+        segments = {key: segment for key in wanted if (segment := self._kept.get(key)) is not None}
         if missing := [key for key in wanted if key not in segments]:
             few = session_id is not None or len(missing) < sum(len(shard.keys) for shard in shards.values()) * _FEW
             read = self._read_segments(user_id, missing, few=few)
