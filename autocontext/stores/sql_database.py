@@ -98,7 +98,7 @@ class SqlDatabase(Database):
             try:
                 lease = pool.take(self._generation, _OLDEST)
                 if lease is None:
-                    raise AllInUse  # noqa: TRY301 (a failure like others)
+                    raise AllInUse
                 if lease.connection is None:
                     lease.connection = yield from self._service.connecting(kind)
                     self._reached = True
