@@ -25,34 +25,28 @@ def slow(fn: Callable[[], Any], about: Any = ...) -> Operation:
 
 
 def computed(fn: Callable[[], Any], flight: Flight | None = None) -> Operation:
-    """Call the function whose result is cached, as part of a flight if there is one."""
+    """Call the function whose result is cached, as part of a flight if there is one.
+
+    In asynchronous code a synchronous one runs in a thread, to keep the event loop free; in synchronous code an
+    asynchronous one raises ConfigError.
+    """
 
     def do() -> Any:
         with within(flight):
-            return called(fn)
+            value = fn()
+        if inspect.iscoroutine(value):
+            value.close()
+            raise ConfigError("fn is asynchronous: use aget_or_compute, or memoize the async function itself")
+        return value
 
     async def ado() -> Any:
         with within(flight):
-            return await acalled(fn)
+            if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 (what the call returns matters)
+                return await fn()
+            value = await in_thread(fn)
+            return await value if isinstance(value, Awaitable) else value
 
     return Operation(do, ado)
-
-
-def called(fn: Callable[[], Any]) -> Any:
-    """The result of a synchronous function. Raises ConfigError for an asynchronous one."""
-    value = fn()
-    if inspect.iscoroutine(value):
-        value.close()
-        raise ConfigError("fn is asynchronous: use aget_or_compute, or memoize the async function itself")
-    return value
-
-
-async def acalled(fn: Callable[[], Any]) -> Any:
-    """The result of a function; a synchronous one runs in a thread, to keep the event loop free."""
-    if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 (what the call returns matters)
-        return await fn()
-    value = await in_thread(fn)
-    return await value if isinstance(value, Awaitable) else value
 
 
 def is_large(value: Any) -> bool:
