@@ -30,7 +30,7 @@ from autocontext.cache.steps import computed, slow
 from autocontext.cache.values import MISS, encoded
 from autocontext.content import queries as contents
 from autocontext.errors import UncacheableError
-from autocontext.flows import Flow, sync_and_async
+from autocontext.flows import Flow, method, operation, sync_and_async
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import SERVER_NOW, Database, Read, Work, Write, read, write
 
@@ -274,19 +274,14 @@ class ResultCache(DatabasePart):
 
     import_json, aimport_json = sync_and_async(_import_json)
 
-    def close(self) -> None:
+    def _close(self) -> Flow[None]:
         """Wait up to five seconds for computations in the background; close the database if this cache opened it."""
         if not self.database.closed:
-            self._computing.wait()
-            self.database.write(self._namespace.write_uses)
-            super().close()
+            yield operation(self._computing.wait, self._computing.await_)
+            yield Write(self._namespace.write_uses)
+            yield method(super(), "close")
 
-    async def aclose(self) -> None:
-        """`close` for asynchronous callers."""
-        if not self.database.closed:
-            await self._computing.await_()
-            await self.database.awrite(self._namespace.write_uses)
-            await super().aclose()
+    close, aclose = sync_and_async(_close)
 
     # -------------------------------------------------------------------------------------------------------- inner
     def _find(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Flow[Any]:
