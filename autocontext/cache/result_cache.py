@@ -81,8 +81,8 @@ class ResultCache(DatabasePart):
         of the class.
         """
         enabled = bool(config.get("enable_ltm_cache", True))
-        cache = cls(files.database_path(config), namespace=files.namespace_of(config), enabled=enabled, **options)
-        path = files.json_file(config)
+        database, path = files.places(config)
+        cache = cls(database, namespace=files.namespace_of(config), enabled=enabled, **options)
         try:
             if path is not None and enabled:
                 files.import_once(path, cache._namespace, cache.database)

@@ -71,7 +71,7 @@ class Connections(Generic[C]):
                     return self._idle.pop()
                 except IndexError:  # another thread has closed them
                     pass
-            self._leases = [ref for ref in self._leases if _is_open(ref)]
+            self._leases = [ref for ref in self._leases if (lease := ref()) is not None and not lease.closed]
             if len(self._leases) >= self._most:
                 return None
             lease = Lease(self._close)
@@ -109,11 +109,6 @@ class Connections(Generic[C]):
         """Close what is idle, and what is lent when it is given back."""
         self._kept = 0
         _close_all(self._idle)
-
-
-def _is_open(ref: weakref.ref[Lease[C]]) -> bool:
-    lease = ref()
-    return lease is not None and not lease.closed
 
 
 def _close_all(idle: list[Lease[C]]) -> None:
