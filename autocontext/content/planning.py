@@ -113,12 +113,15 @@ def tail_start(messages: Sequence[Msg], policy: PrunePolicy) -> int:
 def texts(msg: Msg, i: int = 0) -> Iterator[tuple[Place, str, Mapping[str, Any]]]:
     """The texts of a message and of its results, with their positions (`i`: the message's) and their metadata."""
     for b, block in enumerate(msg.content):
-        if isinstance(block, ToolResultBlock) and not isinstance(block.output, str):
+        if isinstance(block, TextBlock):
+            yield Place(i, b, None), block.text, block.metadata
+        elif isinstance(block, ToolResultBlock):
+            if isinstance(block.output, str):
+                yield Place(i, b, None), block.output, block.metadata
+                continue
             for j, part in enumerate(block.output):
                 if isinstance(part, TextBlock):
                     yield Place(i, b, j), part.text, part.metadata
-        elif isinstance(block, ToolResultBlock | TextBlock):
-            yield Place(i, b, None), block.text, block.metadata
 
 
 class _Output(NamedTuple):

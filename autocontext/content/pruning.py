@@ -18,7 +18,7 @@ from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, t
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.store import ContentStore, checked_content_store, putting
 from autocontext.errors import ConfigError, StoreCorruptError, short, told
-from autocontext.messages import Msg, ToolResultBlock, as_messages, freeze
+from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, freeze
 
 T = TypeVar("T")
 
@@ -178,7 +178,17 @@ def restore_messages(
 
 def chars_of(msgs: Sequence[Msg]) -> int:
     """Characters of the texts and results in messages."""
-    return sum(len(text) for m in msgs for _, text, _ in texts(m))
+    blocks = (b for m in msgs for b in m.content)
+    return sum(
+        len(b.text) if isinstance(b, TextBlock) else _output_chars(b) if isinstance(b, ToolResultBlock) else 0
+        for b in blocks
+    )
+
+
+def _output_chars(block: ToolResultBlock) -> int:
+    if isinstance(block.output, str):
+        return len(block.output)
+    return sum(len(b.text) for b in block.output if isinstance(b, TextBlock))
 
 
 def _there(store: ContentStore | None) -> ContentStore:
