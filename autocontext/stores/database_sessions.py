@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, Unpack
 from zlib import crc32
@@ -82,15 +81,15 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
             rows = yield from read(partial(statements.read, session, after, until))
         except StoreCorruptError as e:
             error = e
-            yield from compute(lambda: self._tell_lost(session, after, error))
+            yield from compute(lambda: self._tell_lost(session, after, until, error))
             raise
         return self._unpacked(session, after, rows, _entry)
 
     read, aread = sync_and_async(_read)
 
-    def _tell_lost(self, session: SessionKey, after: int, error: StoreCorruptError) -> NoReturn:
+    def _tell_lost(self, session: SessionKey, after: int, until: int | None, error: StoreCorruptError) -> NoReturn:
         """Raise StoreCorruptError naming the first entry that cannot be read."""
-        lost = self._first_lost(session, after)
+        lost = self._first_lost(session, after, until)
         if lost > after:
             self.read(session, after=after, until=lost)  # an entry before it that was changed is reported first
         raise StoreCorruptError(f"{self._place(session, lost)}: {error}") from error
@@ -237,16 +236,21 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def _place(self, session: SessionKey, number: int) -> str:
         return f"{self.database.name}: user {session[0]!r}, session {session[1]!r}, sequence {number}"
 
-    def _first_lost(self, session: SessionKey, after: int) -> int:
-        """The first sequence that the database cannot read; the one after the last if it can read all."""
-        for number in count(after):
+    def _first_lost(self, session: SessionKey, after: int, until: int | None) -> int:
+        """The first sequence that the database cannot read, by bisection."""
+        good, bad = after, until
+        step = 1
+        while bad is None or bad - good > 1:
+            probe = good + step if bad is None else (good + bad) // 2
             try:
-                found = self.database.read(partial(statements.read, session, number, number + 1))
+                result = self.database.read(partial(statements.read, session, after, probe))
             except StoreCorruptError:
-                break
-            if found.entries <= number:
-                break
-        return number
+                bad = probe
+                continue
+            if bad is None and result.entries < probe:
+                return good
+            good, step = probe, 2 * step
+        return good
 
 
 def _entry(_number: int, body: bytes) -> Entry:
