@@ -69,14 +69,6 @@ class CacheKey:
         return f"{self.task}:{self.label}:{self.digest[:16]}"
 
 
-def canonical(value: Any) -> str:
-    """The canonical JSON of a value, in ASCII.
-
-    Raises UncacheableError for NaN, infinities, cycles and objects of unknown kinds.
-    """
-    return _canonical(value)
-
-
 def canonical_key(
     task: str,
     params: Mapping[str, Any],
@@ -109,7 +101,7 @@ def canonical_key(
         if name in ignored:
             continue
         try:
-            text = _canonical(_quantized(value, steps[name]) if name in steps else value, float_digits)
+            text = canonical(_quantized(value, steps[name]) if name in steps else value, float_digits)
         except UncacheableError as error:
             raise UncacheableError(f"{task}: parameter {name!r}: {error}") from None
         shown = "hashed" if name in hidden else _shown(name, text)
@@ -133,14 +125,14 @@ def names_in(names: Names, field: str) -> frozenset[str]:
 
 def _version(task: str, version: Any) -> str:
     try:
-        return _canonical(version)
+        return canonical(version)
     except UncacheableError as error:
         raise UncacheableError(f"{task}: version: {error}") from None
 
 
 def _hash_of(task: str, name: str, text: str) -> str:
     # With task and name, so that a secret has different hashes in different places.
-    digest = hashlib.sha256("\0".join((_canonical(task), _canonical(name), text)).encode("ascii")).hexdigest()
+    digest = hashlib.sha256("\0".join((canonical(task), canonical(name), text)).encode("ascii")).hexdigest()
     return f'{{"$hashed":"{digest}"}}'
 
 
@@ -167,8 +159,6 @@ def _label(parts: list[tuple[str, str, str]]) -> str:
 _DEEPEST = 100
 """Levels of nesting. A value that contains itself exceeds them."""
 _TOO_DEEP = f"it is nested deeper than {_DEEPEST} levels or contains itself"
-_PLAIN = 10**18
-"""Integers below this are written as they are; most are."""
 
 _quoted = json.encoder.encode_basestring_ascii
 """A text as JSON in ASCII."""
@@ -179,8 +169,11 @@ def text_of(value: str) -> str:
     return value if value.isascii() else normalized(value)
 
 
-def _canonical(value: Any, float_digits: int | None = None, depth: int = 0) -> str:
-    """The canonical JSON of a value. Raises UncacheableError for a value without a rule."""
+def canonical(value: Any, float_digits: int | None = None, depth: int = 0) -> str:
+    """The canonical JSON of a value, in ASCII.
+
+    Raises UncacheableError for NaN, infinities, cycles and objects of unknown kinds.
+    """
     if depth > _DEEPEST:
         raise UncacheableError(_TOO_DEEP)
     write = _WRITERS.get(type(value)) or _writer_of(value)
@@ -198,20 +191,16 @@ def _quantized(value: Any, step: Any, depth: int = 0) -> Any:
     return rounded(value, step)
 
 
-def _integer(value: int, _digits: int | None, _depth: int) -> str:
-    return int.__repr__(value) if -_PLAIN < value < _PLAIN else integer_text(value)
-
-
 def _list(value: Any, digits: int | None, depth: int) -> str:
-    return "[" + ",".join([_canonical(item, digits, depth + 1) for item in value]) + "]"
+    return "[" + ",".join([canonical(item, digits, depth + 1) for item in value]) + "]"
 
 
 def _set(value: Any, digits: int | None, depth: int) -> str:
-    return '{"$set":[' + ",".join(sorted([_canonical(item, digits, depth + 1) for item in value])) + "]}"
+    return '{"$set":[' + ",".join(sorted([canonical(item, digits, depth + 1) for item in value])) + "]}"
 
 
 def _mapping(value: Mapping[Any, Any], digits: int | None, depth: int) -> str:
-    pairs = [(_canonical(key, digits, depth + 1), _canonical(item, digits, depth + 1)) for key, item in value.items()]
+    pairs = [(canonical(key, digits, depth + 1), canonical(item, digits, depth + 1)) for key, item in value.items()]
     pairs.sort()
     keys = [key for key, _ in pairs]
     if all(key[0] == '"' and key[1] != "$" for key in keys) and len(set(keys)) == len(keys):
@@ -270,11 +259,11 @@ def _name_of(value: object) -> str:
 _Writer = Callable[[Any, int | None, int], str]
 # The order matters: an enum may also be a text, a datetime is also a date, a truth value a number.
 _FAMILIES: tuple[tuple[type, _Writer], ...] = (
-    (Enum, lambda value, digits, depth: _named("enum", value, _canonical(value.value, digits, depth + 1))),
+    (Enum, lambda value, digits, depth: _named("enum", value, canonical(value.value, digits, depth + 1))),
     (BaseModel, _model),
     (str, lambda value, _digits, _depth: _quoted(text_of(value))),
     (bool, lambda value, _digits, _depth: "true" if value else "false"),
-    (int, _integer),
+    (int, lambda value, _digits, _depth: integer_text(value)),
     (float, lambda value, digits, _depth: float_text(value, digits)),
     (type(None), lambda _value, _digits, _depth: "null"),
     (Decimal, lambda value, _digits, _depth: decimal_text(value)),

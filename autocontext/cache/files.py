@@ -134,22 +134,15 @@ def _with_details(path: Path, entry: CacheEntry, details: Any) -> CacheEntry:
 
 
 # ----------------------------------------------------------------------------------------------------------- settings
-def database_path(config: Mapping[str, Any]) -> Path:
-    """The database file beside the file `ltm_path` ("LTM/memory.json"), or in the folder; makes missing folders."""
-    path = _ltm_path(config)
+def places(config: Mapping[str, Any]) -> tuple[Path, Path | None]:
+    """The database file beside the file `ltm_path` ("LTM/memory.json"), or in the folder; and the file, if it is one.
+
+    Makes missing folders. The file is only read.
+    """
+    path = Path(config.get("ltm_path") or "LTM")
     folder = path.parent if path.suffix and not path.is_dir() else path
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / "autocontext.db"
-
-
-def json_file(config: Mapping[str, Any]) -> Path | None:
-    """The file `ltm_path`, if it is one. It is only read."""
-    path = _ltm_path(config)
-    return path if path.suffix and path.is_file() else None
-
-
-def _ltm_path(config: Mapping[str, Any]) -> Path:
-    return Path(config.get("ltm_path") or "LTM")
+    return folder / "autocontext.db", path if path.suffix and path.is_file() else None
 
 
 def namespace_of(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from enum import Enum
 from queue import Empty, SimpleQueue
@@ -176,17 +176,21 @@ class Flight:
         return CacheCycle(f"{self.key} and {key} need each other's results while they are computed; neither could end")
 
 
-def enter(flight: Flight | None) -> tuple[Flight, ...]:
-    """Make the current code part of a flight, if there is one; returns what `leave` needs."""
+@contextmanager
+def within(flight: Flight | None) -> Iterator[None]:
+    """Make the current code part of a flight, if there is one."""
     before = _around.get()
     if flight is not None:
         _around.set((*before, flight))
-    return before
+    try:
+        yield
+    finally:
+        _around.set(before)
 
 
-def leave(before: tuple[Flight, ...] = ()) -> None:
-    """Detach the current code from the flights that it has entered since; without an argument from all."""
-    _around.set(before)
+def detach() -> None:
+    """Make the current code part of no flight any more."""
+    _around.set(())
 
 
 def _current() -> tuple[asyncio.AbstractEventLoop | None, asyncio.Task[Any] | None]:

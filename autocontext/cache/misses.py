@@ -1,4 +1,4 @@
-"""What happens on a miss, written once for threads and coroutines as a flow of steps, which `computing` runs.
+"""What happens on a miss, written once for threads and coroutines as a flow, which `computing` runs.
 
 Callers in one process share a computation through a flight, processes share it through a lease. One caller computes and
 stores, which ends both. If it cannot, `watching` ends them.
@@ -6,10 +6,11 @@ stores, which ends both. If it cannot, `watching` ends them.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -21,9 +22,11 @@ from autocontext.cache.leases import Claim
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target, without_call_fields
 from autocontext.cache.options import CacheOptions
 from autocontext.cache.rows import fits, storing
+from autocontext.cache.steps import computed, slow
 from autocontext.cache.values import encoded, encoded_error
 from autocontext.cache.watching import Flights
 from autocontext.errors import AutoContextError, CacheCycle, UncacheableError
+from autocontext.flows import Flow, Operation, operation
 from autocontext.stores.database import Read, Write
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.05
@@ -46,33 +49,6 @@ class CachedCall(NamedTuple):
     flights: Flights
 
 
-class Pause(NamedTuple):
-    """Wait for some seconds."""
-
-    seconds: float
-
-
-class WaitFor(NamedTuple):
-    """Wait for the result of a flight. The answer is None if waiting would never end."""
-
-    flight: Flight
-
-
-class Compute(NamedTuple):
-    """Call the function, as part of a flight if there is one."""
-
-    fn: Callable[[], Any]
-    flight: Flight | None = None
-
-
-class SlowCall(NamedTuple):
-    """Call a function that is slow if `about` is large; then asynchronous code calls it in a thread."""
-
-    fn: Callable[[], Any]
-    about: Any = ...
-    """`...`: it is always slow."""
-
-
 class Miss(NamedTuple):
     """Compute a result, or wait for the caller that computes it."""
 
@@ -83,12 +59,10 @@ class Miss(NamedTuple):
     """Answer at once, and give up instead of waiting."""
 
 
-CacheStep: TypeAlias = Read | Write | Pause | WaitFor | Compute | SlowCall | Miss
-MissFlow: TypeAlias = Generator[CacheStep, Any, FlightResult]
 _Settled: TypeAlias = tuple[FlightResult, CacheEntry | None]
 
 
-def miss(step: Miss, owner: Owner) -> MissFlow:
+def miss(step: Miss, owner: Owner) -> Flow[FlightResult]:
     """The flow of a miss; `owner` runs it."""
     call = step.call
     while True:
@@ -106,7 +80,7 @@ def miss(step: Miss, owner: Owner) -> MissFlow:
             return FlightResult(FlightState.GIVEN_UP)
         if flight.is_around():
             call.namespace.count("computed")
-            return (yield from _compute(Compute(call.make(), flight)))
+            return (yield from _compute(computed(call.make(), flight)))
         if flight.granted is not None and not (yield Read(partial(leases.runs, flight.holder))):
             # It was invalidated: its result is only for earlier callers.
             call.flights.leave(flight)
@@ -114,14 +88,14 @@ def miss(step: Miss, owner: Owner) -> MissFlow:
         asked = flight.asked
         flight.needed_by(owner)
         try:
-            shared: FlightResult | None = yield WaitFor(flight)
+            shared: FlightResult | None = yield Operation(flight.wait, flight.await_)
         finally:
             flight.not_needed_by(owner)
         if shared is not None and flight.granted is None and flight.asked <= asked:
             continue  # its leader read a result before this caller came, and that may be invalidated since
         if shared is None or shared.state is FlightState.PRIVATE:
             call.namespace.count("computed")
-            return (yield from _compute(Compute(call.make())))
+            return (yield from _compute(computed(call.make())))
         if shared.state is not FlightState.GIVEN_UP:
             call.namespace.count("waited")
             return shared
@@ -134,14 +108,14 @@ def value_of(result: FlightResult) -> Any:
     return result.value if result.state is FlightState.PRIVATE else json.loads(result.body)
 
 
-def _lead(step: Miss, flight: Flight) -> MissFlow:
+def _lead(step: Miss, flight: Flight) -> Flow[FlightResult]:
     call = step.call
     namespace = call.namespace
     claim = Claim(
         call.target, call.key.task, tuple(call.options["tags"]), flight.holder, step.known, step.in_background
     )
     try:
-        stored = yield from _ask(call, flight, claim, in_background=step.in_background)
+        stored = yield from _ask(call, flight, claim)
     except CacheCycle as error:
         return FlightResult(FlightState.ERROR, value=error)
     if stored is not None:
@@ -149,34 +123,30 @@ def _lead(step: Miss, flight: Flight) -> MissFlow:
         return stored
     start = flight.granted = time.monotonic()
     namespace.count("computed")
-    result = yield from _compute(Compute(call.make(), flight))
+    result = yield from _compute(computed(call.make(), flight))
     cost = time.monotonic() - start
-    settled: _Settled = yield SlowCall(
-        lambda: _settle(call, result, cost, in_background=step.in_background), result.value
-    )
+    settled: _Settled = yield slow(lambda: _settle(step, result, cost), result.value)
     shared, entry = settled
     if entry is None or not fits(namespace, entry):
         with suppress(AutoContextError):  # nothing is to be stored; `watching` gives it back once that works
             yield Write(lambda: leases.give_back(namespace.text, claim))
             flight.settled = True
         return shared
-    work = yield SlowCall(lambda: storing(namespace, entry, claim), entry.body)
+    work = yield slow(lambda: storing(namespace, entry, claim), entry.body)
     if (yield Write(work)):
         namespace.count("stored")
     flight.settled = True
     return shared
 
 
-def _compute(step: Compute) -> MissFlow:
+def _compute(step: Operation) -> Flow[FlightResult]:
     try:
         return FlightResult(FlightState.PRIVATE, value=(yield step))
     except Exception as error:  # noqa: BLE001 (a result like any other, raised again for each caller)
         return FlightResult(FlightState.ERROR, value=error)
 
 
-def _ask(
-    call: CachedCall, flight: Flight, claim: Claim, *, in_background: bool
-) -> Generator[CacheStep, Any, FlightResult | None]:
+def _ask(call: CachedCall, flight: Flight, claim: Claim) -> Flow[FlightResult | None]:
     """Wait until this caller may compute (None), or there is a result. Raises CacheCycle."""
     namespace = call.namespace
     while True:
@@ -185,19 +155,19 @@ def _ask(
         if reply is True:
             return None
         if isinstance(reply, CacheEntry):
-            stored: FlightResult | None = yield SlowCall(partial(_stored, call, reply))
+            stored: FlightResult | None = yield slow(partial(_stored, call, reply))
             if stored is not None:
                 namespace.count("waited")
                 return stored
             # An exception that this caller does not expect, or a text that cannot be read: it counts as absent.
             claim = claim._replace(known=reply.created)
-        elif in_background:
+        elif claim.renews:
             return FlightResult(FlightState.GIVEN_UP)
         else:
             yield from _wait_for_lease(flight, claim)
 
 
-def _wait_for_lease(flight: Flight, claim: Claim) -> Generator[CacheStep, Any, None]:
+def _wait_for_lease(flight: Flight, claim: Claim) -> Flow[None]:
     """Wait until the lease may be free. Raises CacheCycle if its holder waits for us in turn."""
     pause, circle = _FIRST_PAUSE, 0.0
     while True:
@@ -209,7 +179,7 @@ def _wait_for_lease(flight: Flight, claim: Claim) -> Generator[CacheStep, Any, N
         if circle > _CIRCLE:
             raise flight.cycle_with("one that another process computes")
         length = pause * (0.5 + random.random() / 2)
-        yield Pause(length)
+        yield operation(time.sleep, asyncio.sleep, length)
         circle = circle + length if needs_us else 0.0
         pause = min(2 * pause, _LAST_PAUSE)
 
@@ -223,12 +193,13 @@ def _stored(call: CachedCall, entry: CacheEntry) -> FlightResult | None:
     return FlightResult(FlightState.VALUE, match.entry.text())
 
 
-def _settle(call: CachedCall, result: FlightResult, cost: float, *, in_background: bool) -> _Settled:
+def _settle(step: Miss, result: FlightResult, cost: float) -> _Settled:
     """The result as all callers get it, and the entry to store, if any; `cost` is in seconds."""
+    call = step.call
     options, namespace = call.options, call.namespace
     try:
         if result.state is FlightState.ERROR:
-            if in_background or not isinstance(result.value, options["cache_exceptions"]):
+            if step.in_background or not isinstance(result.value, options["cache_exceptions"]):
                 return result, None
             return result, namespace.entry(call.key, "error", encoded_error(result.value), options, cost=cost)
         body = encoded(without_call_fields(result.value, options["per_call"]))

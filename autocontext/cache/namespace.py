@@ -36,8 +36,6 @@ _USES_IN_MEMORY = 1024
 """Number of hits whose times are kept in memory before they are written together."""
 _SKEW = 300_000
 """Milliseconds by which the clocks of hosts may differ."""
-_decoded = json.JSONDecoder().decode
-"""`json.loads` for text, without looking for other kinds of input first."""
 _LARGE = 128 * 1024
 """Characters of JSON that take about a millisecond to read."""
 
@@ -94,7 +92,7 @@ class CacheEntry(NamedTuple):
         """The result, a new copy at each call. Raises StoreCorruptError when it cannot be read."""
         text = self.text()
         try:
-            return _decoded(text)
+            return json.loads(text)
         except ValueError as error:
             raise StoreCorruptError(f"{self.key} cannot be read ({error}); delete(key) removes it") from None
 
@@ -110,7 +108,7 @@ class Target(NamedTuple):
     def of(cls, key: CacheKey | str) -> Target:
         """The target of a key. Raises ConfigError when it is not a key."""
         if isinstance(key, CacheKey):
-            return cls(str(key), (_stored(key.task), key.version, key.args))
+            return cls(str(key), (safe(key.task), key.version, key.args))
         if not isinstance(key, str) or not key:
             raise ConfigError(f"key: give a CacheKey or a text that is not empty (got {type(key).__name__})")
         return cls(key)
@@ -177,7 +175,7 @@ class CacheNamespace:
     # ------------------------------------------------------------------------------------------------------- reading
     def lookup(self, target: Target) -> Work[CacheEntry | None]:
         """The entry of a key, expired or not."""
-        rows = yield Statement(_LOOKUP, {"ns": self.text, "key": _stored(target.key)})
+        rows = yield Statement(_LOOKUP, {"ns": self.text, "key": safe(target.key)})
         if not rows:
             return None
         entry = CacheEntry(*rows[0])
@@ -292,11 +290,6 @@ COLUMNS = CacheEntry._fields[:-1]
 CHECKED = 10
 """So many columns the checksum covers, after the namespace: all but those that change, and what only lists need."""
 _LOOKUP = f"SELECT {', '.join(COLUMNS[: CHECKED + 1])} FROM autocontext_cache WHERE namespace = :ns AND key = :key"
-
-
-def _stored(text: str) -> str:
-    """`safe`, but faster for the usual keys without anything to escape."""
-    return text if text.isprintable() and "\\" not in text else safe(text)
 
 
 def content_space(namespace: str) -> str:

@@ -13,7 +13,7 @@ from autocontext.cache.canonical import CacheKey
 from autocontext.cache.computing import Computing
 from autocontext.cache.invalidating import Selection, calling, invalidating, noting, purging
 from autocontext.cache.memoizing import call_with, memoized
-from autocontext.cache.misses import CachedCall, Compute, MakeFunction, Miss, SlowCall, value_of
+from autocontext.cache.misses import CachedCall, MakeFunction, Miss, value_of
 from autocontext.cache.namespace import (
     CacheEntry,
     CacheNamespace,
@@ -26,10 +26,11 @@ from autocontext.cache.namespace import (
 from autocontext.cache.options import CacheOptions, Seconds
 from autocontext.cache.rows import fits, storing
 from autocontext.cache.stats import CacheStats
+from autocontext.cache.steps import computed, slow
 from autocontext.cache.values import MISS, encoded
 from autocontext.content import queries as contents
 from autocontext.errors import UncacheableError
-from autocontext.flows import Flow, sync_and_async
+from autocontext.flows import Flow, method, operation, sync_and_async
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import SERVER_NOW, Database, Read, Work, Write, read, write
 
@@ -80,8 +81,8 @@ class ResultCache(DatabasePart):
         of the class.
         """
         enabled = bool(config.get("enable_ltm_cache", True))
-        cache = cls(files.database_path(config), namespace=files.namespace_of(config), enabled=enabled, **options)
-        path = files.json_file(config)
+        database, path = files.places(config)
+        cache = cls(database, namespace=files.namespace_of(config), enabled=enabled, **options)
         try:
             if path is not None and enabled:
                 files.import_once(path, cache._namespace, cache.database)
@@ -109,7 +110,7 @@ class ResultCache(DatabasePart):
         if entry is None or entry.kind == "error" or entry.expires <= self._namespace.now():
             self._namespace.count("misses")
             return default
-        value = (yield SlowCall(entry.value)) if entry.is_large else entry.value()
+        value = (yield slow(entry.value)) if entry.is_large else entry.value()
         self._namespace.count("hits")
         if self._namespace.use(target.key):
             yield Write(self._namespace.write_uses)
@@ -131,7 +132,7 @@ class ResultCache(DatabasePart):
             entry = self._namespace.entry(key, "value", encoded(value), completed({"ttl": ttl, "tags": tags}))
             return storing(self._namespace, entry) if fits(self._namespace, entry) else None
 
-        work = yield SlowCall(prepared, value)
+        work = yield slow(prepared, value)
         if work is None or not self.enabled:
             return False
         if (asking := calling.get()) is not None:
@@ -227,7 +228,7 @@ class ResultCache(DatabasePart):
         entries = yield from read(
             lambda: rows.every(self._namespace, whole=True) if marks is None else rows.marked(self._namespace, marks)
         )
-        keys = yield SlowCall(lambda: [entry.key for entry in entries if chosen(entry)])
+        keys = yield slow(lambda: [entry.key for entry in entries if chosen(entry)])
         removed = 0
         for key in keys:
             removed += yield from self._invalidate(key)
@@ -253,7 +254,7 @@ class ResultCache(DatabasePart):
     def _export_json(self, path: _Path) -> Flow[int]:
         """Write all results to a JSON file, `{"tasks": {key: result}}`, in one step. Returns their number."""
         entries = yield from read(lambda: rows.every(self._namespace))
-        written: int = yield SlowCall(lambda: files.write(Path(path), entries))
+        written: int = yield slow(lambda: files.write(Path(path), entries))
         return written
 
     export_json, aexport_json = sync_and_async(_export_json)
@@ -264,44 +265,39 @@ class ResultCache(DatabasePart):
         A damaged file raises StoreCorruptError and stays as it is. With `on_corrupt="quarantine"` it is renamed
         instead, with a warning, and 0 is returned.
         """
-        entries = yield SlowCall(lambda: files.read(Path(path), self._namespace, on_corrupt=on_corrupt))
+        entries = yield slow(lambda: files.read(Path(path), self._namespace, on_corrupt=on_corrupt))
         if not entries or not self.enabled:
             return 0
-        yield Write((yield SlowCall(lambda: files.importing(self._namespace, entries))))
+        yield Write((yield slow(lambda: files.importing(self._namespace, entries))))
         self._namespace.count("stored", len(entries))
         return len(entries)
 
     import_json, aimport_json = sync_and_async(_import_json)
 
-    def close(self) -> None:
+    def _close(self) -> Flow[None]:
         """Wait up to five seconds for computations in the background; close the database if this cache opened it."""
         if not self.database.closed:
-            self._computing.wait()
-            self.database.write(self._namespace.write_uses)
-            super().close()
+            yield operation(self._computing.wait, self._computing.await_)
+            yield Write(self._namespace.write_uses)
+            yield method(super(), "close")
 
-    async def aclose(self) -> None:
-        """`close` for asynchronous callers."""
-        if not self.database.closed:
-            await self._computing.await_()
-            await self.database.awrite(self._namespace.write_uses)
-            await super().aclose()
+    close, aclose = sync_and_async(_close)
 
     # -------------------------------------------------------------------------------------------------------- inner
     def _find(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Flow[Any]:
         """The result of a call; `make` returns the function to call on a miss."""
-        call: CachedCall | None = yield SlowCall(lambda: self._call(task, params, make, options), params)
+        call: CachedCall | None = yield slow(lambda: self._call(task, params, make, options), params)
         if call is None:
-            return _with_call_fields((yield Compute(make())), params, options)
+            return _with_call_fields((yield computed(make())), params, options)
         if (asking := calling.get()) is not None:  # before anything is stored
             yield Write(lambda: noting(self._namespace, call.target, asking))
         entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(call.target))
         large = entry is not None and entry.is_large
-        match: Match | None = (yield SlowCall(lambda: self._match(call, entry))) if large else self._match(call, entry)
+        match: Match | None = (yield slow(lambda: self._match(call, entry))) if large else self._match(call, entry)
         if match is None:
-            return _with_call_fields(value_of((yield Miss(call))), params, options)
+            return _with_call_fields(value_of((yield self._computing.miss(Miss(call)))), params, options)
         if match.due:
-            yield Miss(call, known=match.entry.created, in_background=True)
+            yield self._computing.refresh(Miss(call, known=match.entry.created, in_background=True))
         if self._namespace.use(call.target.key):
             yield Write(self._namespace.write_uses)
         if match.entry.kind == "error":
@@ -332,12 +328,6 @@ class ResultCache(DatabasePart):
 
     def _removed(self, selection: Selection) -> Flow[int]:
         return (yield from write(lambda: invalidating(self._namespace, selection)))
-
-    def _do(self, step: Any) -> Any:
-        return self._computing.do(step)
-
-    async def _ado(self, step: Any) -> Any:
-        return await self._computing.ado(step)
 
 
 def _with_call_fields(value: Any, params: Mapping[str, Any], options: CacheOptions) -> Any:

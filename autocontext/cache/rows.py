@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from autocontext.cache import leases
@@ -219,33 +219,16 @@ def every(namespace: CacheNamespace, *, whole: bool = False) -> Work[list[CacheE
 
 def marked(namespace: CacheNamespace, marks: Collection[str]) -> Work[list[CacheEntry]]:
     """The results with one of these marks, and those without any; also expired ones and exceptions."""
-    ns, keys = {"ns": namespace.text}, set[str]()
-    for names in _numbered(marks):
-        keys |= {
-            key
-            for (key,) in (
-                yield Statement(
-                    "SELECT key FROM autocontext_cache_mark WHERE namespace = :ns "
-                    f"AND mark IN ({', '.join(f':{name}' for name in names)})",
-                    {**ns, **names},
-                )
-            )
-        }
+    ns, every = {"ns": namespace.text}, sorted(marks)
     rows = yield Statement(f"SELECT {_ALL} FROM autocontext_cache WHERE namespace = :ns AND marks IS NULL", ns)
-    for names in _numbered(keys):
+    for start in range(0, len(every), _BATCH):
+        names = {f"p{i}": mark for i, mark in enumerate(every[start : start + _BATCH])}
         rows += yield Statement(
-            f"SELECT {_ALL} FROM autocontext_cache WHERE namespace = :ns "
-            f"AND key IN ({', '.join(f':{name}' for name in names)})",
+            f"SELECT {_ALL} FROM autocontext_cache WHERE namespace = :ns AND key IN (SELECT key FROM "
+            f"autocontext_cache_mark WHERE namespace = :ns AND mark IN ({', '.join(f':{name}' for name in names)}))",
             {**ns, **names},
         )
-    return (yield from _entries(namespace, rows))
-
-
-def _numbered(texts: Collection[str]) -> Iterator[dict[str, str]]:
-    """Texts as parameters, as many as one statement may have."""
-    every = sorted(texts)
-    for start in range(0, len(every), _BATCH):
-        yield {f"p{i}": text for i, text in enumerate(every[start : start + _BATCH])}
+    return (yield from _entries(namespace, {row[0]: row for row in rows}.values()))
 
 
 def _entries(namespace: CacheNamespace, rows: Iterable[Row]) -> Work[list[CacheEntry]]:

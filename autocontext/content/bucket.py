@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 from autocontext import flows
@@ -88,14 +88,12 @@ class Bucket:
     def do(self, step: Read | Write) -> Any:
         """Run the flow of a step. There are no transactions."""
         self._check_process()
-        flow: Generator[Any, Any, Any] = step.work()
-        return flows.run(flow, self._do)
+        return flows.run(cast("Flow[Any]", step.work()), self._do)
 
     async def ado(self, step: Read | Write) -> Any:
         """`do` without blocking the event loop."""
         self._check_process()
-        flow: Generator[Any, Any, Any] = step.work()
-        return await flows.arun(flow, self._ado)
+        return await flows.arun(cast("Flow[Any]", step.work()), self._ado)
 
     def _check_process(self) -> None:
         if not _process:

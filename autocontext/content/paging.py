@@ -33,7 +33,8 @@ class Packed:
 
     def pages(self) -> list[bytes]:
         """The compressed rows, in order; one empty row for an empty content."""
-        return [pack(self.text[at : at + PAGE_CHARS]) for at in range(0, len(self.text) or 1, PAGE_CHARS)]
+        parts = (self.text[at : at + PAGE_CHARS] for at in range(0, len(self.text) or 1, PAGE_CHARS))
+        return [zlib.compress(part.encode("utf-8", "surrogatepass"), _LEVEL) for part in parts]
 
 
 def packed(content: str | bytes) -> Packed:
@@ -59,11 +60,6 @@ def last_page(chars: int) -> int:
 def payload(text: str, encoding: str) -> bytes:
     """The bytes that were stored, from their text."""
     return base64.b64decode(text) if encoding == "base64" else text.encode("utf-8", "surrogatepass")
-
-
-def pack(text: str) -> bytes:
-    """One page as it is stored."""
-    return zlib.compress(text.encode("utf-8", "surrogatepass"), _LEVEL)
 
 
 def unpack(ref: str, rows: Iterable[bytes]) -> str:

@@ -82,11 +82,12 @@ def planned(messages: Sequence[Msg], policy: PrunePolicy, tokens: Callable[[str]
         if m.role == "system" or is_pinned(m) or is_compressed(m):
             continue
         for output in _outputs(m, i, calls):
-            recent.update((change.place, change) for change in _recent(output, policy))
-            if i < tail:
-                due.extend(change for change in _old(output, policy) if _is_milder(recent.get(output.place), change))
+            if (change := _recent(output, policy)) and change.shrinks:
+                recent[output.place] = change
+            if i < tail and (change := _old(output, policy)) and change.shrinks:
+                due += [change] if _is_milder(recent.get(output.place), change) else []
         if i < tail and i in cuttable:
-            due.extend(_user(m, i, policy))
+            due += [change for change in _user(m, i, policy) if change.shrinks]
     chosen = dict(recent)
     for change in _full_batches(due, recent, policy.clear_at_least_tokens, tokens or policy.tokens):
         # The first line of an error can be longer than the beginning that is kept: a text never grows again.
@@ -109,14 +110,18 @@ def tail_start(messages: Sequence[Msg], policy: PrunePolicy) -> int:
     return start
 
 
-def text_at(msg: Msg, place: Place) -> str | None:
-    """The text at a position; None if there is something else."""
-    block: Any = msg.content[place.block]
-    if isinstance(block, ToolResultBlock):
-        if isinstance(block.output, str):
-            return block.output if place.inner is None else None
-        block = None if place.inner is None else block.output[place.inner]
-    return block.text if isinstance(block, TextBlock) else None
+def texts(msg: Msg, i: int = 0) -> Iterator[tuple[Place, str, Mapping[str, Any]]]:
+    """The texts of a message and of its results, with their positions (`i`: the message's) and their metadata."""
+    for b, block in enumerate(msg.content):
+        if isinstance(block, TextBlock):
+            yield Place(i, b, None), block.text, block.metadata
+        elif isinstance(block, ToolResultBlock):
+            if isinstance(block.output, str):
+                yield Place(i, b, None), block.output, block.metadata
+                continue
+            for j, part in enumerate(block.output):
+                if isinstance(part, TextBlock):
+                    yield Place(i, b, j), part.text, part.metadata
 
 
 class _Output(NamedTuple):
@@ -133,57 +138,37 @@ class _Output(NamedTuple):
 
 
 def _outputs(msg: Msg, i: int, calls: dict[str, ToolUseBlock]) -> Iterator[_Output]:
-    for b, block in enumerate(msg.content):
+    for place, text, metadata in texts(msg, i):
+        block, mark = msg.content[place.block], metadata.get(PRUNED)
         if isinstance(block, ToolResultBlock):
             use = calls.get(block.id)
             tool = block.name or (use.name if use else "")
-            failed, arguments = is_failure(block), use.input if use else {}
-            for place, text, mark in _texts_of(block, Place(i, b, None)):
-                yield _Output(text, place, tool, failed, arguments, mark)
-        elif isinstance(block, TextBlock) and msg.role == "tool" and PRUNED not in block.metadata:
-            yield _Output(
-                block.text, Place(i, b, None), "" if msg.name == "tool" else msg.name, failed=False, arguments={}
-            )
+            if mark is None or (isinstance(mark, Mapping) and mark.get("head")):
+                yield _Output(text, place, tool, is_failure(block), use.input if use else {}, mark)
+        elif msg.role == "tool" and mark is None:
+            yield _Output(text, place, "" if msg.name == "tool" else msg.name, failed=False, arguments={})
 
 
-def _texts_of(block: ToolResultBlock, at: Place) -> Iterator[tuple[Place, str, Mapping[str, Any] | None]]:
-    """The texts that can still be pruned, and the marks of those that were cut to a beginning."""
-    inner = ((at._replace(inner=j), part) for j, part in enumerate(block.output) if isinstance(part, TextBlock))
-    for place, holder in [(at, block)] if isinstance(block.output, str) else inner:
-        mark = holder.metadata.get(PRUNED)
-        text = holder.output if isinstance(holder, ToolResultBlock) else holder.text
-        if isinstance(text, str) and (mark is None or (isinstance(mark, Mapping) and mark.get("head"))):
-            yield place, text, mark
-
-
-def _recent(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
+def _recent(output: _Output, policy: PrunePolicy) -> Change | None:
     text, place, tool, *_ = output
-    if output.mark is None and tool not in policy.exclude_tools and policy.size(text) > policy.large_tool_chars:
-        change = Change(place, "recent_tool", text, tool, policy.head(text, policy.recent_tool_keep_chars))
-        if change.shrinks:
-            yield change
+    if output.mark is not None or tool in policy.exclude_tools or policy.size(text) <= policy.large_tool_chars:
+        return None
+    return Change(place, "recent_tool", text, tool, policy.head(text, policy.recent_tool_keep_chars))
 
 
-def _old(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
+def _old(output: _Output, policy: PrunePolicy) -> Change | None:
     text, place, tool, failed, arguments, mark = output
     if mark is not None:
-        if not policy.old_tool_keep_chars:
-            change = Change(place, "old_tool", text, tool, ref=str(mark["ref"]), mark=mark)
-            if change.shrinks:
-                yield change
-        return
+        if policy.old_tool_keep_chars:
+            return None
+        return Change(place, "old_tool", text, tool, ref=str(mark["ref"]), mark=mark)
     if policy.size(text) <= policy.min_prune_chars:
-        return
+        return None
     if tool in policy.exclude_tools:
         source = placeholders.page_source(text, arguments)
-        if source is None:
-            return
-        change = Change(place, "page", text, tool, ref=source[0], arguments=source[1])
-    else:
-        error = first_line(text) if failed else ""
-        change = Change(place, "old_tool", text, tool, policy.head(text, policy.old_tool_keep_chars), error)
-    if change.shrinks:
-        yield change
+        return source and Change(place, "page", text, tool, ref=source[0], arguments=source[1])
+    error = first_line(text) if failed else ""
+    return Change(place, "old_tool", text, tool, policy.head(text, policy.old_tool_keep_chars), error)
 
 
 def _is_milder(mild: Change | None, change: Change) -> bool:
@@ -202,9 +187,7 @@ def _user(msg: Msg, i: int, policy: PrunePolicy) -> Iterator[Change]:
             return
         size = policy.size(block.text)
         if size > max(left, policy.min_prune_chars):
-            change = Change(Place(i, b, None), "user", block.text, "user", policy.head(block.text, left))
-            if change.shrinks:
-                yield change
+            yield Change(Place(i, b, None), "user", block.text, "user", policy.head(block.text, left))
         left = max(0, left - size)
 
 

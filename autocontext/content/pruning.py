@@ -11,14 +11,16 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from autocontext import flows
-from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, text_at
+from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, texts
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.store import ContentStore, checked_content_store, putting
 from autocontext.errors import ConfigError, StoreCorruptError, short, told
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, freeze
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,44 +69,54 @@ class Known:
     """
 
     def __init__(self) -> None:
-        self._refs: dict[str, str] = {}
-        self._messages: dict[tuple[str, ...], tuple[Msg, Msg]] = {}
-        self._kept_refs: dict[str, str] = {}
-        self._kept_messages: dict[tuple[str, ...], tuple[Msg, Msg]] = {}
-        self._sizes: dict[str, int] = {}
-        self._kept_sizes: dict[str, int] = {}
+        self._refs, self._sizes, self._messages = _Used(), _Used(), _Used()
 
     def begin(self) -> None:
         """Start a call; forget what the previous call did not use."""
-        self._refs, self._kept_refs = self._kept_refs, {}
-        self._messages, self._kept_messages = self._kept_messages, {}
-        self._sizes, self._kept_sizes = self._kept_sizes, {}
+        for used in (self._refs, self._sizes, self._messages):
+            used.begin()
 
     def tokens(self, policy: PrunePolicy, text: str) -> int:
         """Tokens of a text, by the policy's counter."""
-        size = self._kept_sizes.get(text)
-        if size is None:
-            size = self._sizes.get(text)
-            self._kept_sizes[text] = size = policy.tokens(text) if size is None else size
-        return size
+        size: int | None = self._sizes.get(text)
+        return self._sizes.put(text, policy.tokens(text)) if size is None else size
 
     def ref(self, text: str) -> str:
         """The handle of a text; "" for an unknown one."""
-        if ref := self._kept_refs.get(text) or self._refs.get(text, ""):
-            self._kept_refs[text] = ref
-        return ref
+        return self._refs.get(text) or ""
 
     def learn(self, text: str, ref: str) -> None:
         """Remember that a text is in the store."""
-        self._kept_refs[text] = ref
+        self._refs.put(text, ref)
 
     def shortened(self, msg: Msg, texts: Sequence[str], make: Callable[[], Msg]) -> Msg:
         """The message with these texts: the same object as in the previous call if the message has not changed."""
         key = (msg.id, *texts)
-        known = self._messages.get(key)
-        pair = known if known is not None and known[0] is msg else (msg, make())
-        self._kept_messages[key] = pair
+        pair: tuple[Msg, Msg] | None = self._messages.get(key)
+        if pair is None or pair[0] is not msg:
+            pair = self._messages.put(key, (msg, make()))
         return pair[1]
+
+
+class _Used:
+    """Values by key that this call or the one before has used."""
+
+    def __init__(self) -> None:
+        self._now: dict[Any, Any] = {}
+        self._before: dict[Any, Any] = {}
+
+    def begin(self) -> None:
+        self._now, self._before = {}, self._now
+
+    def get(self, key: Any) -> Any:
+        value = self._now.get(key)
+        if value is None and (value := self._before.get(key)) is not None:
+            self._now[key] = value
+        return value
+
+    def put(self, key: Any, value: T) -> T:
+        self._now[key] = value
+        return value
 
 
 def prune_messages(
@@ -121,9 +133,8 @@ def prune_messages(
     store nothing is replaced. Pass the same `known` at each call, and a growing history costs only what is new.
     Anything but a list or tuple is returned unchanged.
     """
-    return flows.run(
-        _pruned("prune_messages", msgs, store, policy, namespace=namespace, known=known or Known()), flows.do
-    )
+    flow = _pruned("prune_messages", msgs, store, policy, namespace=namespace, known=known or Known())
+    return flows.run(flow, flows.do)
 
 
 async def aprune_messages(
@@ -135,9 +146,8 @@ async def aprune_messages(
     known: Known | None = None,
 ) -> PruneResult:
     """`prune_messages` without blocking the event loop."""
-    return await flows.arun(
-        _pruned("aprune_messages", msgs, store, policy, namespace=namespace, known=known or Known()), flows.ado
-    )
+    flow = _pruned("aprune_messages", msgs, store, policy, namespace=namespace, known=known or Known())
+    return await flows.arun(flow, flows.ado)
 
 
 def restore_messages(
@@ -189,7 +199,7 @@ def _there(store: ContentStore | None) -> ContentStore:
 
 def _pruned(
     owner: str,
-    originals: Sequence[Msg],
+    msgs: Sequence[Msg],
     store: ContentStore | None,
     policy: PrunePolicy | None,
     *,
@@ -202,10 +212,10 @@ def _pruned(
     policy = PrunePolicy() if policy is None else policy
     if not isinstance(policy, PrunePolicy):
         raise ConfigError(f"{owner}.policy: {short(policy)} is not a PrunePolicy; write PrunePolicy(keep_last=4)")
-    if not isinstance(originals, list | tuple):
-        return PruneResult(cast("list[Msg]", originals), 0, 0)
+    if not isinstance(msgs, list | tuple):
+        return PruneResult(cast("list[Msg]", msgs), 0, 0)
     known.begin()
-    messages = list(as_messages(originals))
+    messages = list(as_messages(msgs))
     before = chars_of(messages)
     done: dict[Kind, int] = {}
     failed: dict[str, None] = {}
@@ -238,40 +248,34 @@ def _shortened(msg: Msg, changes: Sequence[tuple[Change, str]]) -> Msg:
             mark["arguments"] = change.arguments
         if change.head and change.kind == "recent_tool":
             mark["head"] = len(change.head)
-        msg = _replaced(msg, change, change.replacement(ref), mark)
+        msg = _with(msg, change.place, change.replacement(ref), mark)
     return msg
-
-
-def _replaced(msg: Msg, change: Change, text: str, mark: dict[str, Any]) -> Msg:
-    return _with(msg, change.place, text, lambda old: freeze({**old, PRUNED: mark}))
 
 
 def _restored(msg: Msg, original: Callable[[dict[str, Any]], str]) -> Msg:
-    for i, block in enumerate(msg.content):
-        inner = block.output if isinstance(block, ToolResultBlock) and not isinstance(block.output, str) else ()
-        for place, holder in ((Place(0, i, None), block), *((Place(0, i, j), b) for j, b in enumerate(inner))):
-            mark = holder.metadata.get(PRUNED)
-            if isinstance(mark, dict) and text_at(msg, place) is not None:
-                msg = _with(
-                    msg, place, original(mark), lambda old: freeze({k: v for k, v in old.items() if k != PRUNED})
-                )
+    for place, _, metadata in texts(msg):
+        if isinstance(mark := metadata.get(PRUNED), dict):
+            msg = _with(msg, place, original(mark), None)
     return msg
 
 
-def _with(msg: Msg, place: Place, text: str, metadata: Callable[[dict[str, Any]], Any]) -> Msg:
-    """The message with another text in one place."""
-    block = msg.content[place.block]
-    if isinstance(block, ToolResultBlock):
-        if isinstance(block.output, str):
-            changed: Any = block.model_copy(update={"output": text, "metadata": metadata(block.metadata)})
-        else:
-            inner = block.output[place.inner or 0]
-            new = inner.model_copy(update={"text": text, "metadata": metadata(inner.metadata)})
-            output = (*block.output[: place.inner or 0], new, *block.output[(place.inner or 0) + 1 :])
-            changed = block.model_copy(update={"output": output})
+def _with(msg: Msg, place: Place, text: str, mark: dict[str, Any] | None) -> Msg:
+    """The message with another text in one place, and with this mark of pruning or without one."""
+
+    def changed(holder: Any, field: str) -> Any:
+        metadata = {**holder.metadata, PRUNED: mark}
+        if mark is None:
+            del metadata[PRUNED]
+        return holder.model_copy(update={field: text, "metadata": freeze(metadata)})
+
+    block: Any = msg.content[place.block]
+    if place.inner is not None:
+        output = list(block.output)
+        output[place.inner] = changed(output[place.inner], "text")
+        new = block.model_copy(update={"output": tuple(output)})
     else:
-        changed = block.model_copy(update={"text": text, "metadata": metadata(block.metadata)})
-    content = (*msg.content[: place.block], changed, *msg.content[place.block + 1 :])
+        new = changed(block, "output" if isinstance(block, ToolResultBlock) else "text")
+    content = (*msg.content[: place.block], new, *msg.content[place.block + 1 :])
     return msg.model_copy(update={"content": content})
 
 

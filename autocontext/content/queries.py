@@ -167,25 +167,18 @@ def keys(namespace: str, now: int, limit: int) -> Work[list[str]]:
 
 
 def read(namespace: str, ref_or_key: str, offset: int, limit: int | None, now: int) -> Work[Pages | None]:
-    """The rows with a part of a content."""
+    """The rows with a part of a content. Raises StoreCorruptError if one is missing."""
     content = yield from find(namespace, ref_or_key, now)
     if content is None:
         return None
-    span = window(content.chars, offset, limit)
-    bodies = yield from pages(namespace, content, span.first, span.last)
-    return Pages(content, span, bodies)
-
-
-def pages(namespace: str, content: StoredContent, first: int, last: int) -> Work[list[bytes]]:
-    """The rows first to last of a content. Raises StoreCorruptError if one is missing."""
-    if last < first:
-        return []
-    rows = yield Statement(
-        f"SELECT {_PAGE} FROM autocontext_content_page p "
-        "WHERE p.namespace = :ns AND p.ref = :ref AND p.page >= :first AND p.page <= :last ORDER BY p.page",
-        {"ns": safe(namespace), "ref": content.ref, "first": first, "last": last},
-    )
-    return _bodies(content.ref, rows, first, last)
+    span, rows = window(content.chars, offset, limit), list[Row]()
+    if span.last >= span.first:
+        rows = yield Statement(
+            f"SELECT {_PAGE} FROM autocontext_content_page p "
+            "WHERE p.namespace = :ns AND p.ref = :ref AND p.page >= :first AND p.page <= :last ORDER BY p.page",
+            {"ns": safe(namespace), "ref": content.ref, "first": span.first, "last": span.last},
+        )
+    return Pages(content, span, _bodies(content.ref, rows, span.first, span.last))
 
 
 _PAGE = "p.namespace, p.ref, p.page, p.body, p.checksum"

@@ -6,8 +6,8 @@ import copy
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
 from autocontext.content import queries
@@ -17,9 +17,8 @@ from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import Passages
 from autocontext.errors import ConfigError, StoreCorruptError, short
-from autocontext.flows import Flow, Operation, compute, operation, sync_and_async
+from autocontext.flows import Flow, Operation, compute, method, sync_and_async
 from autocontext.flows.forking import fork_lock
-from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import check_texts, checked_seconds
 from autocontext.stores.closing import Closing, DatabasePart
 from autocontext.stores.database import Database, Read, Work, Write, read, write
@@ -66,10 +65,7 @@ def checked_content_store(store: ContentStore, owner: str) -> ContentStore:
 
 def putting(store: ContentStore, text: str, **options: Any) -> Operation:
     """`store.put` as a step of a flow; a store without `aput` puts in a thread."""
-    if (aput := getattr(store, "aput", None)) is not None:
-        return operation(store.put, aput, text, **options)
-    put = partial(store.put, text, **options)
-    return Operation(put, lambda: in_thread(put))
+    return method(store, "put", text, **options)
 
 
 class PagedContentStore(Closing):
@@ -270,23 +266,14 @@ class DatabaseContentStore(PagedContentStore, DatabasePart):
     def checking(self, first: Callable[[], Work[None]]) -> Self:
         """The same store, where the transaction of each put begins with `first`; what that raises ends the put."""
         view = copy.copy(self)
-        view._operations = cast("Operations", _Checking(first))  # noqa: SLF001 (the same class)
+
+        def put(upload: Upload) -> Work[str]:
+            yield from first()
+            return (yield from queries.put(upload))
+
+        operations = SimpleNamespace(**{**vars(queries), "put": put})
+        view._operations = cast("Operations", operations)  # noqa: SLF001 (the same class)
         return view
-
-
-class _Checking:
-    """`queries` with a put that begins with a check."""
-
-    def __init__(self, first: Callable[[], Work[None]]) -> None:
-        self._first = first
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(queries, name)
-
-    def put(self, upload: Upload) -> Work[str]:
-        """Store a content, after the check."""
-        yield from self._first()
-        return (yield from queries.put(upload))
 
 
 class SqliteContentStore(DatabaseContentStore):

@@ -75,9 +75,15 @@ class Operation(NamedTuple):
     ado: Callable[[], Awaitable[Any]]
 
 
-def operation(do: Callable[..., Any], ado: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Operation:
+def operation(do: Callable[..., Any], ado: Callable[..., Awaitable[Any]], /, *args: Any, **options: Any) -> Operation:
     """Both forms with the same arguments."""
     return Operation(partial(do, *args, **options), partial(ado, *args, **options))
+
+
+def method(of: Any, name: str, /, *args: Any, **options: Any) -> Operation:
+    """A method of an object and its asynchronous form, of the same name with an `a`; without one, in a thread."""
+    fn, afn = getattr(of, name), getattr(of, f"a{name}", None)
+    return operation(fn, afn or (lambda *args, **options: in_thread(lambda: fn(*args, **options))), *args, **options)
 
 
 def compute(fn: Callable[[], T]) -> Flow[T]:

@@ -39,15 +39,11 @@ class TfidfRanker:
     """
 
     def __init__(self) -> None:
-        self._postings = Postings(_damped)
+        self._postings = Postings(_damped, lambda weights: math.sqrt(math.fsum(_damped(w) ** 2 for w in weights)))
 
     def update(self, id: str, text: str | None) -> None:  # noqa: A002 (part of the contract)
         """Add, replace or (None) remove the text under this id."""
-        if text is None:
-            self._postings.drop(id)
-            return
-        weights = features(text)
-        self._postings.put(id, weights, math.sqrt(math.fsum(_damped(w) ** 2 for w in weights.values())))
+        self._postings.update(id, text)
 
     def scores(self, query: str) -> dict[str, float]:
         """The cosine of every text by id, 0 to 1; all 0 when the query holds stop words only."""
@@ -69,15 +65,11 @@ class Bm25Ranker:
     """
 
     def __init__(self) -> None:
-        self._postings = Postings(float)
+        self._postings = Postings(float, math.fsum)
 
     def update(self, id: str, text: str | None) -> None:  # noqa: A002 (part of the contract)
         """Add, replace or (None) remove the text under this id."""
-        if text is None:
-            self._postings.drop(id)
-            return
-        weights = features(text)
-        self._postings.put(id, weights, math.fsum(weights.values()))
+        self._postings.update(id, text)
 
     def scores(self, query: str) -> dict[str, float]:
         """The share of the highest possible score that every text gets, by id, 0 to 1."""

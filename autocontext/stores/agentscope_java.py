@@ -73,18 +73,13 @@ def _state(path: Path) -> dict[str, Any]:
             f"{path}: no session of AgentScope-Java's AutoContextMemory: there is neither {_PREFIX}workingMessages nor "
             f"{_PREFIX}originalMessages; give the directory of one session"
         )
-    original = _messages(values["originalMessages"] if "originalMessages" in values else values["workingMessages"])
-    working = _messages(values["workingMessages"]) if "workingMessages" in values else original
+    original = values.get("originalMessages", values.get("workingMessages", []))
     return {
         "version": 1,
-        "working_memory_storage": working,
-        "original_memory_storage": original,
-        "offload_context": _offloads(values["offloadContext"]) if "offloadContext" in values else {},
-        "compression_events": (
-            [_read(item, event) for item in _elements(values["compressionEvents"])]
-            if "compressionEvents" in values
-            else []
-        ),
+        "working_memory_storage": _messages(values.get("workingMessages", original)),
+        "original_memory_storage": _messages(original),
+        "offload_context": _offloads(values.get("offloadContext", [])),
+        "compression_events": [_read(item, event) for item in _elements(values.get("compressionEvents", []))],
     }
 
 

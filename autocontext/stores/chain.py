@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from autocontext.errors import StoreCorruptError
-from autocontext.stores.database import Row
 from autocontext.stores.records import intact
 from autocontext.stores.session_statements import FIRST, Rows
 
@@ -22,7 +21,8 @@ def follow(entries: list[T], after: int, found: Rows, read: Callable[[int, bytes
     link = None if after else FIRST
     """The checksum of the entry before; None for rows of version 1, which have no chain."""
     if rows and rows[0][0] == after - 1:
-        link = _link(rows[0])
+        _, checksum, previous, _ = rows[0]
+        link = None if previous is None else checksum
         rows = rows[1:]
     for number, row in enumerate(rows, after):
         sequence, checksum, previous, body = row
@@ -41,9 +41,3 @@ def follow(entries: list[T], after: int, found: Rows, read: Callable[[int, bytes
         raise StoreCorruptError(
             f"the session went on here, or its row is damaged (chain); what is there can be read with until={end}"
         )
-
-
-def _link(row: Row) -> int | None:
-    """The checksum that the next row must have as `previous`; None if the row has no `previous` itself."""
-    _, checksum, previous, _ = row
-    return None if previous is None else checksum

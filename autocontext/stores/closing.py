@@ -88,7 +88,7 @@ class DatabasePart(Closing):
 
     def _do(self, step: Read | Write | Operation) -> Any:
         """Do a step of a flow, a transaction or a computation, for `sync_and_async`."""
-        return step.do() if isinstance(step, Operation) else self.database.do(step)
+        return self.database.do(step)
 
     async def _ado(self, step: Read | Write | Operation) -> Any:
-        return await (step.ado() if isinstance(step, Operation) else self.database.ado(step))
+        return await self.database.ado(step)

@@ -7,6 +7,7 @@ counted up and down: what is in use are the leases that somebody still refers to
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
@@ -48,8 +49,20 @@ class Connections(Generic[C]):
         # Closes them if nobody calls `close`, also at the end of the program.
         weakref.finalize(self, _close_all, self._idle)
 
-    def take(self) -> Lease[C] | None:
-        """A lease, whose connection is None if it is to be opened; None if there is nothing to lend now."""
+    def take(self, generation: int, oldest: float = math.inf) -> Lease[C] | None:
+        """A lease, whose connection is None if it is to be opened; None if there is nothing to lend now.
+
+        Connections of another generation, and those that are older than so many seconds, are closed.
+        """
+        while (lease := self._take()) is not None and lease.connection is not None:
+            if lease.generation == generation and time.monotonic() - lease.since < oldest:
+                return lease
+            lease.close()
+        if lease is not None:
+            lease.generation = generation
+        return lease
+
+    def _take(self) -> Lease[C] | None:
         with self._lock:
             if self._paused:
                 return None
@@ -58,7 +71,7 @@ class Connections(Generic[C]):
                     return self._idle.pop()
                 except IndexError:  # another thread has closed them
                     pass
-            self._leases = [ref for ref in self._leases if _is_open(ref)]
+            self._leases = [ref for ref in self._leases if (lease := ref()) is not None and not lease.closed]
             if len(self._leases) >= self._most:
                 return None
             lease = Lease(self._close)
@@ -96,11 +109,6 @@ class Connections(Generic[C]):
         """Close what is idle, and what is lent when it is given back."""
         self._kept = 0
         _close_all(self._idle)
-
-
-def _is_open(ref: weakref.ref[Lease[C]]) -> bool:
-    lease = ref()
-    return lease is not None and not lease.closed
 
 
 def _close_all(idle: list[Lease[C]]) -> None:

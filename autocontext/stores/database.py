@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 from autocontext.errors import StoreError, StoreVersionError
+from autocontext.flows import Operation
 from autocontext.flows.threads import in_thread
 
 T = TypeVar("T")
@@ -149,13 +150,17 @@ class Database(ABC):
         """`_run` without blocking the event loop: here, in a thread."""
         return await in_thread(lambda: self.write(work) if writes else self.read(work))
 
-    def do(self, step: Read | Write) -> Any:
-        """Run the transaction of a flow's step."""
-        return self.read(step.work) if isinstance(step, Read) else self.write(step.work)
+    def do(self, step: Read | Write | Operation) -> Any:
+        """Do a step of a flow: run its transaction, or the operation."""
+        if isinstance(step, Read):
+            return self.read(step.work)
+        return step.do() if isinstance(step, Operation) else self.write(step.work)
 
-    async def ado(self, step: Read | Write) -> Any:
+    async def ado(self, step: Read | Write | Operation) -> Any:
         """`do` without blocking the event loop."""
-        return await (self.aread(step.work) if isinstance(step, Read) else self.awrite(step.work))
+        if isinstance(step, Read):
+            return await self.aread(step.work)
+        return await (step.ado() if isinstance(step, Operation) else self.awrite(step.work))
 
     @abstractmethod
     def close(self) -> None:

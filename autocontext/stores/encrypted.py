@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Unpack
+from typing import Unpack
 
 from autocontext.errors import Conflict, StoreError
-from autocontext.flows import DoesSteps, Flow, Operation, sync_and_async
-from autocontext.flows.threads import in_thread
+from autocontext.flows import DoesSteps, Flow, method, sync_and_async
 from autocontext.history.entries import Entry, Sealed
 from autocontext.stores.lifecycle import Attempts, Lifecycle, swap_in
 from autocontext.stores.protocol import (
@@ -48,7 +47,7 @@ class EncryptedSessionStore(DoesSteps, Lifecycle):
         """Store entries after the first `after` ones, all or none. Raises Conflict if the session is longer."""
         storable(session)
         sealed = [self._keys.seal(entry, session, number) for number, entry in enumerate(entries, after)]
-        yield self._of_store("append", session, sealed, after=after)
+        yield method(self.store, "append", session, sealed, after=after)
 
     append, aappend = sync_and_async(_append)
 
@@ -58,7 +57,7 @@ class EncryptedSessionStore(DoesSteps, Lifecycle):
         Raises StoreError if the key of an entry is missing, StoreCorruptError if a key is wrong or a record was
         changed.
         """
-        entries: list[Entry] = yield self._of_store("read", session, after=after, until=until)
+        entries: list[Entry] = yield method(self.store, "read", session, after=after, until=until)
         opened = [self._open(session, entry, number) for number, entry in enumerate(entries, after)]
         return Entries(opened, version_of(entries)) if isinstance(entries, Entries) else opened
 
@@ -103,14 +102,14 @@ class EncryptedSessionStore(DoesSteps, Lifecycle):
 
     def _sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> Flow[list[SessionInfo]]:
         """All sessions of a user (None: of all users), most recently written first; all, or a page of them."""
-        infos: list[SessionInfo] = yield self._of_store("sessions", user_id, **page)
+        infos: list[SessionInfo] = yield method(self.store, "sessions", user_id, **page)
         return infos
 
     sessions, asessions = sync_and_async(_sessions)
 
     def _delete(self, session: SessionKey) -> Flow[bool]:
         """Delete a session; False if there was none."""
-        there_was: bool = yield self._of_store("delete", session)
+        there_was: bool = yield method(self.store, "delete", session)
         return there_was
 
     delete, adelete = sync_and_async(_delete)
@@ -133,15 +132,9 @@ class EncryptedSessionStore(DoesSteps, Lifecycle):
 
     def _close(self) -> Flow[None]:
         """Close `store`."""
-        yield self._of_store("close")
+        yield method(self.store, "close")
 
     close, aclose = sync_and_async(_close)
-
-    def _of_store(self, name: str, *args: Any, **options: Any) -> Operation:
-        """The call of a method of `store` in its two forms; one of your own may have only the first."""
-        call = partial(getattr(self.store, name), *args, **options)
-        own = getattr(self.store, f"a{name}", None)
-        return Operation(call, partial(in_thread, call) if own is None else partial(own, *args, **options))
 
     def _open(self, session: SessionKey, entry: Entry, sequence: int) -> Entry:
         if not isinstance(entry, Sealed):

@@ -40,7 +40,7 @@ def erase_messages(
     old, changes = dict[int, Entry](), dict[int, Entry]()
     for number, entry in enumerate(entries):
         if isinstance(entry, Stored) and entry.id not in ids:
-            eraser.pass_over(entry)
+            eraser.log.take(entry)
             continue
         whole = Added(message=entry.message()) if isinstance(entry, Stored) else entry
         new = eraser.erase(whole)
@@ -54,17 +54,14 @@ class _Eraser:
 
     def __init__(self, ids: frozenset[str]) -> None:
         self._ids = ids
-        self._log = Log()
+        self.log = Log()
+        """Follows messages that stay without reading them."""
         self._touched: set[str] = set()
         """Ids in the log of erased messages and of the notes that replace them."""
         self.erased_ids: set[str] = set()
 
-    def pass_over(self, entry: Stored) -> None:
-        """Follow a message that stays, without reading it."""
-        self._log.take(entry)
-
     def erase(self, entry: Entry) -> Entry:
-        change = self._log.record(entry)
+        change = self.log.record(entry)
         update: dict[str, Any] = {}
         match entry:
             case Added() if entry.message.id in self._ids:
@@ -127,17 +124,7 @@ def _without_compaction(msg: Msg) -> Msg:
 
 def tombstone(msg: Msg) -> Msg:
     """The message without its texts; id, role, calls, results and the offload tag stay."""
-    content = tuple(map(_emptied, msg.content))
-    if msg.origin is not None:
-        tagged = with_tag(ERASED, msg.origin.uuid)
-        content = tuple(
-            b.model_copy(update={"text": tagged})
-            if isinstance(b, TextBlock)
-            else b.model_copy(update={"output": tagged})
-            if isinstance(b, ToolResultBlock)
-            else b
-            for b in content
-        )
+    text = ERASED if msg.origin is None else with_tag(ERASED, msg.origin.uuid)
     kept = {key: msg.metadata[key] for key in _KEPT_METADATA if key in msg.metadata}
     if isinstance(mark := kept.get(COMPRESS_META), dict):
         kept[COMPRESS_META] = {key: value for key, value in mark.items() if key != WRITTEN}
@@ -145,19 +132,20 @@ def tombstone(msg: Msg) -> Msg:
         id=msg.id,
         role=msg.role,
         name=msg.name,
-        content=content,
+        content=tuple(_emptied(block, text) for block in msg.content),
         metadata=kept,
         timestamp=msg.timestamp,
         origin=msg.origin,
     )
 
 
-def _emptied(block: ContentBlock) -> ContentBlock:
+def _emptied(block: ContentBlock, text: str) -> ContentBlock:
+    """The block without its texts, or with this one in their place."""
     match block:
         case ToolUseBlock():
             return ToolUseBlock(id=block.id, name=block.name)
         case ToolResultBlock():
-            return ToolResultBlock(id=block.id, name=block.name, output=ERASED, is_error=block.is_error)
+            return ToolResultBlock(id=block.id, name=block.name, output=text, is_error=block.is_error)
         case ThinkingBlock():
             return ThinkingBlock(thinking=ERASED)
-    return TextBlock(text=ERASED)
+    return TextBlock(text=text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -38,11 +38,14 @@ def load_lines(lines: Iterable[str], name: str) -> list[Entry]:
     Raises InvalidMessage that begins with `name`: for a line that cannot be read, and if lines are missing, moved,
     changed or cut off.
     """
+    try:
+        every = [line.rstrip("\r\n") for line in lines]
+    except UnicodeDecodeError as e:
+        raise InvalidMessage(f"{name}: not an exported session: it is not UTF-8 ({e.reason})") from None
     head = None
     entries: list[Entry] = []
     texts: list[str] = []
-    for number, raw in enumerate(_decoded(lines, name), 1):
-        line = raw.rstrip("\r\n")
+    for number, line in enumerate(every, 1):
         if not line.strip():
             continue
         if not entries and head is None and (head := _HEAD.fullmatch(line)):
@@ -70,13 +73,6 @@ def _may_be_chat(line: str) -> bool:
     except (ValueError, RecursionError):
         return line.strip() in ("[", "{")
     return isinstance(value, list) or (isinstance(value, dict) and not {"role", "messages"}.isdisjoint(value))
-
-
-def _decoded(lines: Iterable[str], name: str) -> Iterator[str]:
-    try:
-        yield from lines
-    except UnicodeDecodeError as e:
-        raise InvalidMessage(f"{name}: not an exported session: it is not UTF-8 ({e.reason})") from None
 
 
 def _checksum(lines: Iterable[str]) -> int:

@@ -11,7 +11,7 @@ from autocontext.history.entries import Entry
 from autocontext.stores import search_statements as statements
 from autocontext.stores.database import Database, Row, Work
 from autocontext.stores.kept import Kept
-from autocontext.stores.outlines import Key, Outline, Shard, Shards
+from autocontext.stores.outlines import Key, Outline, Shard
 from autocontext.stores.protocol import SessionKey, Version
 from autocontext.stores.search_index import BEFORE, FULL, LONGEST, Segment, segments, signs_of
 
@@ -19,6 +19,8 @@ _AT_ONCE = 2
 """Segments per transaction, so that the first search does not load a whole long history."""
 _MOST_KEPT = 16_000_000
 """Stored bytes of the segments that a process keeps unpacked: about 160,000 messages."""
+_MOST_OUTLINED = 128_000_000
+"""Bytes of what is kept of the short sessions of all users: about 200,000 of them."""
 _SHORT = 2_000
 """Stored bytes of a session's only segment whose words are kept, so that a search for others need not look at it."""
 _FEW = 0.2
@@ -47,20 +49,13 @@ class Span(NamedTuple):
     until: int
 
 
-class _Meanwhile:
-    """A session was deleted meanwhile, or another process is rebuilding the index."""
-
-
-_MEANWHILE = _Meanwhile()
-
-
 class SearchIndex:
     """The segments of all sessions in a database; `read` returns the entries of each span, from one transaction."""
 
     def __init__(self, database: Database, read: Callable[[Sequence[Span]], Sequence[Sequence[Entry]]]) -> None:
         self._database, self._read = database, read
         self._kept: Kept[Key, Segment] = Kept(_MOST_KEPT)
-        self._shards = Shards()
+        self._shards: Kept[str, Mapping[int, Shard]] = Kept(_MOST_OUTLINED, forgotten=False)
 
     def segments(self, user_id: str, session_id: str | None, words: Sequence[str] | None = None) -> Index:
         """The segments of a user, or of one session, up to date.
@@ -70,21 +65,26 @@ class SearchIndex:
         """
         for _ in range(_ATTEMPTS):
             shards = self._of_user(user_id) if session_id is None else self._of_session(user_id, session_id)
-            if isinstance(shards, _Meanwhile):
+            if shards is None:
                 continue
             try:
-                if shards is not None and (found := self._stored(user_id, session_id, shards, words)) is not None:
-                    return found
+                found = self._stored(user_id, session_id, shards, words)
             except StoreCorruptError:
-                shards = None
-            self._shards.forget(user_id)
-            if shards is None:
-                self._database.write(partial(statements.forget, user_id))
+                self._begin_again(user_id)
+                continue
+            if found is not None:
+                return found
+            self._shards.drop(user_id)
         raise StoreCorruptError(f"{self._database.name}: the search index of user {user_id!r} cannot be rebuilt")
 
-    def _of_user(self, user_id: str) -> Mapping[int, Shard] | _Meanwhile | None:
-        """The shards of a user: as they are kept, but for those whose sessions have changed. None for a gap."""
-        kept = self._shards.of(user_id)
+    def _begin_again(self, user_id: str) -> None:
+        """Delete what is indexed of a user: it is damaged."""
+        self._shards.drop(user_id)
+        self._database.write(partial(statements.forget, user_id))
+
+    def _of_user(self, user_id: str) -> Mapping[int, Shard] | None:
+        """The shards of a user: as they are kept, but for those whose sessions have changed. None: try again."""
+        kept = self._shards.get(user_id) or {}
 
         def changed() -> Work[tuple[dict[int, Row], Collection[int], list[Row]]]:
             marks = yield from statements.marks(user_id)
@@ -93,17 +93,10 @@ class SearchIndex:
                 stale = set(marks)
             return marks, stale, ((yield from statements.known(user_id, None, stale)) if stale else [])
 
+        # The marks stay these ones: what changes from here on is read again the next time.
         marks, stale, rows = self._database.read(changed)
-        keys, grown = _keys(user_id, rows)
         made = dict[Key, Outline]()
-        if grown and keys is not None:
-            self._extend(grown, made)
-            needed = _entries(rows)
-            # The marks stay those from before: what has changed since is read again the next time.
-            rows = self._read_again(user_id, rows, grown, stale)
-            keys, grown = _keys(user_id, rows)
-            if _behind(grown, needed):
-                return _MEANWHILE
+        keys = self._indexed(user_id, rows, stale, made)
         if keys is None:
             return None
         parts: dict[int, list[Key]] = {number: [] for number in stale}
@@ -112,47 +105,56 @@ class SearchIndex:
                 parts[number].append(key)
         shards = {number: kept[number] for number in marks.keys() - stale}
         for number, those in parts.items():
-            known = kept[number].outlines() if number in kept else {}
-            known |= {key: made[key] for key in those if key in made}
-            shards[number] = Shard(marks[number], those, known)
-        self._shards.put(user_id, shards)
+            known = kept[number].outlines if number in kept else {}
+            shards[number] = Shard(marks[number], those, known | {key: made[key] for key in those if key in made})
+        self._keep(user_id, shards)
         return shards
 
-    def _read_again(
-        self, user_id: str, rows: Sequence[Row], grown: Sequence[statements.Known], stale: Collection[int]
-    ) -> list[Row]:
-        """The rows of these shards after sessions were indexed: if they are few, only theirs are read."""
-        if len(grown) > statements.MOST_NAMED:
-            return self._database.read(partial(statements.known, user_id, None, stale))
-        ids = {session.key.session_id for session in grown}
-
-        def theirs() -> Work[list[Row]]:
-            found = [row for row in rows if row[1] not in ids]
-            for id_ in ids:
-                found += yield from statements.known(user_id, id_)
-            return found
-
-        return self._database.read(theirs)
-
-    def _of_session(self, user_id: str, session_id: str) -> Mapping[int, Shard] | _Meanwhile | None:
-        """The segments of one session as a shard of its own. None for a gap."""
-        known = partial(statements.known, user_id, session_id)
-        rows = self._database.read(known)
-        keys, grown = _keys(user_id, rows)
-        if grown and keys is not None:
-            self._extend(grown, {})
-            needed = _entries(rows)
-            keys, grown = _keys(user_id, self._database.read(known))
-            if _behind(grown, needed):
-                return _MEANWHILE
+    def _of_session(self, user_id: str, session_id: str) -> Mapping[int, Shard] | None:
+        """The segments of one session as a shard of its own. None: try again."""
+        rows = self._database.read(partial(statements.known, user_id, session_id))
+        keys = self._indexed(user_id, rows, (), {})
         return None if keys is None else {0: Shard(None, keys, {})}
 
-    def _extend(self, grown: Sequence[statements.Known], made: dict[Key, Outline]) -> None:
-        """Index what sessions have grown by; adds the outlines of short sessions to `made`."""
-        for together in _together(grown):
-            self._extend_together(together, made)
+    def _indexed(
+        self, user_id: str, rows: list[Row], shards: Collection[int], made: dict[Key, Outline]
+    ) -> list[Key] | None:
+        """The keys of the segments in rows of `known` (of these shards), once all their sessions are indexed.
 
-    def _extend_together(self, together: Sequence[tuple[statements.Known, int, int]], made: dict[Key, Outline]) -> None:
+        None if there is a gap, a session was deleted meanwhile, or another process is rebuilding the index. `made` gets
+        the outlines of short sessions.
+        """
+        keys, grown = _keys(user_id, rows)
+        if grown and keys is not None:
+            for together in _together(grown):
+                self._extend(together, made)
+            needed = {row[1]: row[0] for row in rows}
+            ids = {session.key.session_id for session in grown}
+
+            def again() -> Work[list[Row]]:
+                if len(ids) > statements.MOST_NAMED:
+                    return (yield from statements.known(user_id, None, shards))
+                found = [row for row in rows if row[1] not in ids]
+                for id_ in ids:
+                    found += yield from statements.known(user_id, id_)
+                return found
+
+            keys, grown = _keys(user_id, self._database.read(again))
+            if any(session.until < needed.get(session.key.session_id, 0) for session in grown):
+                return None
+        if keys is None:
+            self._begin_again(user_id)
+        return keys
+
+    def _keep(self, user_id: str, shards: Mapping[int, Shard]) -> None:
+        """Keep the shards of a user, as far as they fit."""
+        kept, size = dict[int, Shard](), 0
+        for number, shard in shards.items():
+            if size + shard.size <= _MOST_OUTLINED:
+                kept[number], size = shard, size + shard.size
+        self._shards.put(user_id, kept, size)
+
+    def _extend(self, together: Sequence[tuple[statements.Known, int, int]], made: dict[Key, Outline]) -> None:
         """Index entries of sessions, from one number to another."""
         spans = [Span(known.key, max(0, begin - BEFORE), end) for known, begin, end in together]
         indexed = []
@@ -183,8 +185,7 @@ class SearchIndex:
             keys, others, their_length = (shard.keys, 0, 0) if signs is None else shard.holding(signs)
             wanted += keys
             messages, length = messages + others, length + their_length
-        kept = {key: self._kept.get(key) for key in wanted}
-        segments = {key: segment for key, segment in kept.items() if segment is not None}
+        segments = {key: segment for key in wanted if (segment := self._kept.get(key)) is not None}
         if missing := [key for key in wanted if key not in segments]:
             few = session_id is not None or len(missing) < sum(len(shard.keys) for shard in shards.values()) * _FEW
             read = self._read_segments(user_id, missing, few=few)
@@ -194,12 +195,16 @@ class SearchIndex:
             for key, (segment, size) in read.items():
                 segments[key] = segment
                 # Of a short session first the outline only.
-                if session_id is None and _is_short(key, size) and not shards[statements.shard_of(key[2])].knows(key):
+                if (
+                    session_id is None
+                    and _is_short(key, size)
+                    and key not in shards[statements.shard_of(key[2])].outlines
+                ):
                     outlined[key] = _outline(segment)
                 else:
                     self._kept.put(key, segment, size)
             if outlined:
-                self._shards.put(user_id, {number: shard.also(outlined) for number, shard in shards.items()})
+                self._keep(user_id, {number: shard.also(outlined) for number, shard in shards.items()})
         return Index([(SessionKey(user_id, key[1]), segments[key]) for key in wanted], messages, length)
 
     def _read_segments(
@@ -256,16 +261,6 @@ def _together(grown: Sequence[statements.Known]) -> Iterator[list[tuple[statemen
             room -= end - begin
     if group:
         yield group
-
-
-def _entries(rows: Sequence[Row]) -> dict[str, int]:
-    """The number of entries of each session."""
-    return {row[1]: row[0] for row in rows}
-
-
-def _behind(grown: Sequence[statements.Known], needed: Mapping[str, int]) -> bool:
-    """Whether sessions are not indexed as far as they were seen to reach."""
-    return any(session.until < needed.get(session.key.session_id, 0) for session in grown)
 
 
 def _is_short(key: Key, size: int) -> bool:

@@ -12,12 +12,13 @@ from autocontext.messages import Msg, thaw
 KEPT = "agentscope_java"
 """Metadata key of everything without a field here."""
 _MEDIA = ("image", "audio", "video")
-_FIELDS = {
-    "text": ("text",),
-    "thinking": ("thinking",),
-    "tool_use": ("id", "name", "input"),
-    "tool_result": ("id", "name", "output", "suspended"),
+_FIELDS: dict[str, dict[str, Any]] = {
+    "text": {"text": ""},
+    "thinking": {"thinking": ""},
+    "tool_use": {"id": "", "name": "", "input": {}},
+    "tool_result": {"id": "", "name": ""},
 }
+"""Fields of a block that are the same here, and what stands for a missing one."""
 _EVENT = {
     "eventType": "event_type",
     "timestamp": "timestamp",
@@ -62,34 +63,25 @@ def block(data: Any) -> dict[str, Any]:
             "text": text if isinstance(text, str) and text else f"[{kind} block]",
             "metadata": {KEPT: thaw(data)},
         }
-    metadata = _metadata(data, _rest(data, ("type", *_FIELDS[kind])))
-    if kind == "tool_use":
-        fields = {"id": data.get("id") or "", "name": data.get("name") or "", "input": data.get("input") or {}}
-    elif kind == "tool_result":
+    fields = {name: data.get(name) or default for name, default in _FIELDS[kind].items()}
+    known = ("type", *fields)
+    if kind == "tool_result":
         output = data.get("output")
-        fields = {
-            "id": data.get("id") or "",
-            "name": data.get("name") or "",
-            "output": output if isinstance(output, str) else [_output(b) for b in _listed(output)],
-            "is_error": data.get("state") == "ERROR",
-        }
-    else:
-        fields = {kind: data.get(kind) or ""}
-    return {"type": kind, **fields, "metadata": metadata}
+        fields["output"] = output if isinstance(output, str) else [_output(b) for b in _listed(output)]
+        fields["is_error"] = data.get("state") == "ERROR"
+        known += ("output", "suspended")
+    return {"type": kind, **fields, "metadata": _metadata(data, _rest(data, known))}
 
 
 def event(data: Mapping[str, Any]) -> dict[str, Any]:
     """One compression event, with the field names of this library."""
-    metadata = data.get("metadata") or {}
-    if not isinstance(metadata, dict):
-        raise InvalidMessage(f"CompressionEvent.metadata: it is a {type(metadata).__name__}, not an object")
-    rest = _rest(data, (*_EVENT, *_DERIVED))
+    metadata = _metadata(data, _rest(data, (*_EVENT, *_DERIVED)), "CompressionEvent.metadata")
     before, after = metadata.get("tokenBefore"), metadata.get("tokenAfter")
     saved = before - after if isinstance(before, int) and isinstance(after, int) else 0
     read = CompressionEvent.model_validate(
         {
             **{name: data[key] for key, name in _EVENT.items() if key in data},
-            "metadata": {**metadata, **({KEPT: rest} if rest else {})},
+            "metadata": metadata,
             "token_reduction": saved,
         }
     )
@@ -126,8 +118,8 @@ def _rest(data: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     return {k: thaw(v) for k, v in data.items() if k not in known and k != "metadata" and v is not None}
 
 
-def _metadata(data: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+def _metadata(data: Mapping[str, Any], rest: Mapping[str, Any], where: str = "metadata") -> dict[str, Any]:
     metadata = data.get("metadata") or {}
     if not isinstance(metadata, dict):
-        raise InvalidMessage(f"metadata: it is a {type(metadata).__name__}, not an object")
+        raise InvalidMessage(f"{where}: it is a {type(metadata).__name__}, not an object")
     return {**metadata, **({KEPT: dict(rest)} if rest else {})}

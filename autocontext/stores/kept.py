@@ -13,14 +13,16 @@ V = TypeVar("V")
 
 
 class Kept(Generic[K, V]):
-    """Values by their key, which never mean anything else: at most `most` stored bytes of them."""
+    """Values by their key: at most `most` stored bytes of them."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, forgotten: bool = True) -> None:
+        """`forgotten`: whether erasing any message empties it."""
         self._most = most
         self._lock = fork_lock()
         self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._size = 0
-        register(self)
+        if forgotten:
+            register(self)
 
     def cache_clear(self) -> None:
         """Forget everything: some of it may be erased."""
@@ -39,9 +41,15 @@ class Kept(Generic[K, V]):
     def put(self, key: K, value: V, size: int) -> None:
         """Keep a value of so many stored bytes; those that were not used for the longest time go."""
         with self._lock:
-            if key not in self._values:
-                self._values[key] = value, size
-                self._size += size
+            self.drop(key)
+            self._values[key] = value, size
+            self._size += size
             while self._size > self._most:
                 _, (_, gone) = self._values.popitem(last=False)
                 self._size -= gone
+
+    def drop(self, key: K) -> None:
+        """Forget the value of a key."""
+        with self._lock:
+            if key in self._values:
+                self._size -= self._values.pop(key)[1]

@@ -14,17 +14,13 @@ _NOWHERE = SessionKey("", "")
 
 
 class _Part(NamedTuple):
+    """An indexed part of a log."""
+
     start: int
     until: int
+    last: Entry
+    """Its last entry, to recognize the log."""
     segment: Segment
-
-
-class _Known(NamedTuple):
-    """The indexed part of a log."""
-
-    parts: tuple[_Part, ...] = ()
-    last: Entry | None = None
-    """The last indexed entry, to recognize the log."""
 
 
 class LogSearch:
@@ -37,7 +33,7 @@ class LogSearch:
     def __init__(self, session: SessionKey = _NOWHERE) -> None:
         """`session` is the session that results name."""
         self._session = session
-        self._known = _Known()
+        self._parts: tuple[_Part, ...] = ()
 
     def find(self, entries: Sequence[Entry], text: str, *, limit: int = 10, **filters: Unpack[Filters]) -> list[Found]:
         """The messages in these entries that match best, like a store's `search`.
@@ -49,17 +45,15 @@ class LogSearch:
 
     def index(self, entries: Sequence[Entry]) -> list[tuple[SessionKey, Segment]]:
         """The segments of a whole log."""
-        known = self._known
-        parts = list(known.parts)
+        parts = list(self._parts)
         until = parts[-1].until if parts else 0
-        if parts and (until > len(entries) or entries[until - 1] is not known.last):
+        if parts and (until > len(entries) or entries[until - 1] is not parts[-1].last):
             parts, until = [], 0  # another log, or one that was rewritten
         if until < len(entries):
             if parts and until - parts[-1].start < FULL:
                 until = parts.pop().start
             for end, segment in segments(until, entries[until:], entries[max(0, until - BEFORE) : until]):
-                parts.append(_Part(until, end, segment))
+                parts.append(_Part(until, end, entries[end - 1], segment))
                 until = end
-            # One assignment, so that several threads may search.
-            self._known = _Known(tuple(parts), entries[until - 1])
+            self._parts = tuple(parts)  # in one go, so that several threads may search
         return [(self._session, part.segment) for part in parts]

@@ -1,7 +1,12 @@
-"""Every place that can hold what was said: the tables of all parts, their columns, and the files.
+"""Every place that can hold what was said: the tables of all parts, and their columns.
 
 Erasing goes through this table, and so does encryption. A test compares it with the schemas of all parts, so a part
 that adds a table or a column has to say here what it holds.
+
+Of the files, agent.db is overwritten at once when rows go (PRAGMA secure_delete), agent.db-wal emptied by `scrub`, and
+agent.db-shm an index of that one, without texts. There is an agent.db-journal only while an empty file becomes a
+database, and no temporary file of SQLite (PRAGMA temp_store = MEMORY). An export is a *.part while it is written, which
+a crash leaves behind. Exports and *.corrupt-* are the caller's.
 """
 
 from __future__ import annotations
@@ -106,17 +111,6 @@ PLACES = (
     Place("encryption", "autocontext_keys", ("name",), readable=("name", "key_id", "body")),
 )  # fmt: skip
 PLACE = {place.table: place for place in PLACES}
-
-FILES = {
-    "agent.db": "overwritten at once when rows go (PRAGMA secure_delete)",
-    "agent.db-wal": "emptied by scrub()",
-    "agent.db-shm": "an index of the -wal file, without texts",
-    "temporary files of SQLite": "there are none (PRAGMA temp_store = MEMORY)",
-    "agent.db-journal": "only while an empty file becomes a database",
-    "*.part": "an export while it is written, 0600; replaced or removed, but a crash leaves it: delete it then",
-    "exports, *.corrupt-*": "the caller's, 0600: delete them yourself",
-}
-"""The files, and what happens to erased texts in them."""
 
 
 def forget(user_id: str, session_id: str, *, whole: bool) -> Work[None]:

@@ -25,9 +25,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.array import ListBinaryDumper
 
 from autocontext.errors import StoreError
-from autocontext.flows import Flow, run
+from autocontext.flows import Flow, Operation, ado, arun, compute, do, operation, run
 from autocontext.flows.forking import part_at_fork
-from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import refused_value
 from autocontext.stores.database import Alone, Array, Row, Statement, Work
 from autocontext.stores.sql_url import Address
@@ -152,7 +151,7 @@ class _Watched:
     def beginning(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Flow[None]:
         """What a new connection does first."""
         part_at_fork(self)
-        connection.adapters.register_dumper(Array, _ArrayDumper)
+        connection.adapters.register_dumper(Array, ListBinaryDumper)  # in a fifth of the time that texts take
         version = connection.info.parameter_status("crdb_version")
         if version and self.service.address.engine != "cockroachdb":
             name = self.service.address.name
@@ -173,16 +172,41 @@ class _Watched:
         return max(1.0, self.service.patience)
 
     @property
-    def can_take_back(self) -> bool:
+    def _can_take_back(self) -> bool:
         """Whether there is a question of this process to take back, and a way to do it that cannot hang."""
         active = self.pgconn.transaction_status == TransactionStatus.ACTIVE
         return active and self.process == os.getpid() and capabilities.has_cancel_safe()
 
-    def last_answer(self) -> Generator[Any, Any, Any]:
-        """Wait for the end of a question that was taken back: a COMMIT may have come before that, and may still run."""
-        return _Question(generators.execute(self.pgconn), self.process).answer(_GRACE)
+    def waiting(self, gen: Generator[Any, Any, T], cancel: Callable[..., Any]) -> Flow[T]:
+        """Wait for the answer to a question; `cancel` is psycopg's for this kind of connection."""
+        question = _Question(gen, self.process)
+        try:
+            result: T
+            if question.begin():  # no await, where psycopg expects no cancellation: it enters a pipeline
+                result = question.result
+                return result
+            while True:
+                try:
+                    result = yield self._coming(question, _GRACE if question.lost else self.patience)
+                    return result  # noqa: TRY300 (the loop goes on after a silence)
+                except _Silent:
+                    yield from compute(lambda: self._look_after(question))
+        except (psycopg.Error, GeneratorExit):  # closed, a coroutine may await nothing more
+            raise
+        except BaseException:  # interrupted: nobody waits for the answer
+            if self._can_take_back:
+                with suppress(psycopg.Error, _Silent):
+                    yield operation(cancel, cancel, timeout=_GRACE)
+                    # A COMMIT may have come before that, and may still run.
+                    yield self._coming(_Question(generators.execute(self.pgconn), self.process), _GRACE)
+            raise
 
-    def look_after(self, question: _Question) -> None:
+    def _coming(self, question: _Question, seconds: float) -> Operation:
+        """Wait for an answer, unless nothing comes for so many seconds."""
+        steps, socket = question.answer(seconds), self.pgconn.socket
+        return operation(waiting.wait, waiting.wait_async, steps, socket, interval=_LOOK)
+
+    def _look_after(self, question: _Question) -> None:
         """Find out what has become of a question. Raises OperationalError unless the server is at work on it."""
         what = "and the server knows of no question" if question.lost else ""
         try:
@@ -215,22 +239,7 @@ class SyncConnection(_Watched, psycopg.Connection[Any]):
 
     def wait(self, gen: Generator[Any, Any, T], *_args: Any, **_named: Any) -> T:
         """Wait for the answer to a question."""
-        question = _Question(gen, self.process)
-        try:
-            while True:
-                try:
-                    steps = question.answer(_GRACE if question.lost else self.patience)
-                    return waiting.wait(steps, self.pgconn.socket, interval=_LOOK)  # type: ignore[no-any-return]
-                except _Silent:
-                    self.look_after(question)
-        except psycopg.Error:
-            raise
-        except BaseException:  # interrupted: nobody waits for the answer
-            if self.can_take_back:
-                with suppress(psycopg.Error, _Silent):
-                    self.cancel_safe(timeout=_GRACE)
-                    waiting.wait(self.last_answer(), self.pgconn.socket, interval=_LOOK)
-            raise
+        return run(self.waiting(gen, self.cancel_safe), do)
 
 
 class AsyncConnection(_Watched, psycopg.AsyncConnection[Any]):
@@ -238,25 +247,7 @@ class AsyncConnection(_Watched, psycopg.AsyncConnection[Any]):
 
     async def wait(self, gen: Generator[Any, Any, T], *_args: Any, **_named: Any) -> T:
         """Wait for the answer to a question."""
-        question = _Question(gen, self.process)
-        try:
-            if question.begin():  # no await, where psycopg expects no cancellation: it enters a pipeline
-                result: T = question.result
-                return result
-            while True:
-                try:
-                    steps = question.answer(_GRACE if question.lost else self.patience)
-                    return await waiting.wait_async(steps, self.pgconn.socket, interval=_LOOK)
-                except _Silent:
-                    await in_thread(lambda: self.look_after(question))
-        except (psycopg.Error, GeneratorExit):  # closed, a coroutine may await nothing more
-            raise
-        except BaseException:
-            if self.can_take_back:
-                with suppress(psycopg.Error, _Silent):
-                    await self.cancel_safe(timeout=_GRACE)
-                    await waiting.wait_async(self.last_answer(), self.pgconn.socket, interval=_LOOK)
-            raise
+        return await arun(self.waiting(gen, self.cancel_safe), ado)
 
 
 Connection = TypeVar("Connection", SyncConnection, AsyncConnection)
@@ -340,10 +331,6 @@ def _interrupt_of_batch(connection: _Watched, statement: Statement, error: BaseE
         return None
     connection.pgconn.finish()
     return error.__context__ if isinstance(error, AssertionError) else None
-
-
-class _ArrayDumper(ListBinaryDumper):
-    """Dumps arrays in the binary format, which takes a fifth of the time."""
 
 
 def _keeps_backslashes(connection: _Watched) -> bool:

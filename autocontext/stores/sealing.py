@@ -62,9 +62,7 @@ class Keyring:
         """Seal a text or bytes for this place only; a text gives a text."""
         key_id = self.current.encode()
         data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-        nonce = os.urandom(_NONCE_BYTES)
-        head = len(key_id).to_bytes(2, "big") + key_id
-        sealed = head + nonce + self._ciphers[self.current].encrypt(nonce, data, _bound(place, self.current))
+        sealed = len(key_id).to_bytes(2, "big") + key_id + b"".join(self._encrypted(data, place))
         return _TEXT + b64encode(sealed).decode() if isinstance(value, str) else _BYTES + sealed
 
     def key_of(self, sealed: str | bytes) -> str:
@@ -74,13 +72,12 @@ class Keyring:
     def open_value(self, sealed: V, place: Sequence[Any], *, where: str) -> V:
         """The value that was sealed for this place. Raises as `open` does, and StoreError if it is not encrypted."""
         key_id, data = _parted(sealed, where)
-        value = self._decrypted(key_id, data[:_NONCE_BYTES], data[_NONCE_BYTES:], _bound(place, key_id), where)
+        value = self._decrypted(key_id, data[:_NONCE_BYTES], data[_NONCE_BYTES:], place, where)
         return value.decode("utf-8", "surrogatepass") if isinstance(sealed, str) else value
 
     def seal(self, entry: Entry, session: SessionKey, sequence: int) -> Sealed:
         """Seal an entry for this place in this session only."""
-        nonce = os.urandom(_NONCE_BYTES)
-        data = self._ciphers[self.current].encrypt(nonce, to_bytes(entry), _place(session, sequence, self.current))
+        nonce, data = self._encrypted(to_bytes(entry), (*session, sequence))
         return Sealed(key_id=self.current, nonce=b64encode(nonce).decode(), data=b64encode(data).decode())
 
     def open(self, sealed: Sealed, session: SessionKey, sequence: int) -> Entry:
@@ -93,18 +90,23 @@ class Keyring:
             nonce, data = b64decode(sealed.nonce, validate=True), b64decode(sealed.data, validate=True)
         except ValueError:
             nonce, data = b"", b""  # no nonce at all: told as any other change
-        body = self._decrypted(sealed.key_id, nonce, data, _place(session, sequence, sealed.key_id), where)
+        body = self._decrypted(sealed.key_id, nonce, data, (*session, sequence), where)
         try:
             return from_bytes(body)
         except StoreCorruptError as e:
             raise StoreCorruptError(f"{where}: {e}") from e
 
-    def _decrypted(self, key_id: str, nonce: bytes, data: bytes, bound: bytes, where: str) -> bytes:
+    def _encrypted(self, data: bytes, place: Sequence[Any]) -> tuple[bytes, bytes]:
+        """A new nonce, and the data encrypted with it and the current key."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce, self._ciphers[self.current].encrypt(nonce, data, _bound(place, self.current))
+
+    def _decrypted(self, key_id: str, nonce: bytes, data: bytes, place: Sequence[Any], where: str) -> bytes:
         cipher = self._ciphers.get(key_id)
         if cipher is None:
             raise StoreError(f"{where}: no key {key_id!r}; open it with the key of this id, too")
         try:
-            return cipher.decrypt(nonce, data, bound)
+            return cipher.decrypt(nonce, data, _bound(place, key_id))
         except (InvalidTag, ValueError):
             raise StoreCorruptError(
                 f"{where}: it cannot be decrypted: key {key_id!r} is another one than it was sealed with, or the "
@@ -160,9 +162,5 @@ def _parted(sealed: str | bytes, where: str) -> tuple[str, bytes]:
 
 
 def _bound(place: Sequence[Any], key_id: str) -> bytes:
+    """The authenticated data; a JSON array, so that no two places are equal."""
     return json.dumps([*place, key_id]).encode()
-
-
-def _place(session: SessionKey, sequence: int, key_id: str) -> bytes:
-    """The authenticated data of an entry; a JSON array, so that no two places are equal."""
-    return json.dumps([session[0], session[1], sequence, key_id]).encode()

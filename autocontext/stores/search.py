@@ -47,16 +47,6 @@ class Found(NamedTuple):
     """Its number in the session: 41 for "m41". None for a message that only `offload` has stored."""
 
 
-class Ranked(NamedTuple):
-    """A hit without its text."""
-
-    score: float
-    session: SessionKey
-    sequence: int
-    message_id: str
-    number: int | None
-
-
 class Question(NamedTuple):
     """The parsed arguments of a search; messages must match all of them."""
 
@@ -143,8 +133,8 @@ def _in_use(index: Iterable[tuple[SessionKey, Segment]]) -> list[_Stretch]:
 
 def best_hits(
     asked: Question, index: Iterable[tuple[SessionKey, Segment]], others: tuple[int, int] = (0, 0)
-) -> list[Ranked]:
-    """The best hits; a score is a share of the highest possible one.
+) -> list[Found]:
+    """The best hits, without their snippets; a score is a share of the highest possible one.
 
     The segments of a session come together and in order. Only messages of these segments, and the `others` without any
     of the terms (their number, and words), count for how rare a word is. An agent's earlier searches and reloads repeat
@@ -161,12 +151,12 @@ def best_hits(
             for (n, i), score in scores.items()
             if i in fitting[n]
         )
-        return [_ranked(-score, stretches[n], i) for _, score, *_, n, i in heapq.nsmallest(asked.limit, hits)]
+        return [_hit(-score, stretches[n], i) for _, score, *_, n, i in heapq.nsmallest(asked.limit, hits)]
     if not asked.narrowed():
         return []
     everywhere = ((n, i) for n, stretch in enumerate(stretches) for i in _fitting(asked, stretch))
     newest = heapq.nlargest(asked.limit, everywhere, key=lambda hit: _newness(stretches[hit[0]], hit[1]))
-    return [_ranked(0.0, stretches[n], i) for n, i in newest]
+    return [_hit(0.0, stretches[n], i) for n, i in newest]
 
 
 def _fitting(asked: Question, stretch: _Stretch) -> Collection[int]:
@@ -209,23 +199,23 @@ def _newness(stretch: _Stretch, i: int) -> tuple[int, SessionKey, int, int]:
     return stretch.segment.messages.times[i] or 0, *_stands(stretch, i)
 
 
-def _ranked(score: float, stretch: _Stretch, i: int) -> Ranked:
+def _hit(score: float, stretch: _Stretch, i: int) -> Found:
     session, segment, before = stretch
     number = segment.messages.numbers[i]
-    return Ranked(score, session, segment.messages.sequences[i], segment.ids[i], before + number if number else None)
+    return Found(session, segment.ids[i], segment.messages.sequences[i], "", score, before + number if number else None)
 
 
 def with_snippets(
-    query: str, hits: Sequence[Ranked], read: Callable[[Sequence[EntryAt]], Mapping[EntryAt, Entry]]
+    query: str, hits: Sequence[Found], read: Callable[[Sequence[EntryAt]], Mapping[EntryAt, Entry]]
 ) -> list[Found]:
     """The hits with snippets; `read` returns the entries. Leaves out messages that were deleted meanwhile."""
     entries = read(sorted({(hit.session, hit.sequence) for hit in hits}))
     results = []
-    for score, session, sequence, message_id, number in hits:
-        entry = entries.get((session, sequence))
-        msg = next((m for m in messages_of(entry) if m.id == message_id), None) if entry is not None else None
+    for hit in hits:
+        entry = entries.get((hit.session, hit.sequence))
+        msg = next((m for m in messages_of(entry) if m.id == hit.message_id), None) if entry is not None else None
         if msg is not None:
-            results.append(Found(session, message_id, sequence, snippet(query, searchable(msg)), score, number))
+            results.append(hit._replace(snippet=snippet(query, searchable(msg))))
     return results
 
 

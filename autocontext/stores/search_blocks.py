@@ -28,8 +28,6 @@ _WEAK = {stem(word) for word in STOP_WORDS}
 _SURROGATES = range(0xD800, 0xE000)
 _MOST_CHUNKS = 1_000_000
 """Different ones of a block, before the last stretch: there are 1,112,064 characters."""
-_EDGES = "\n-/"
-"""Signs of a chunk that part words, and are part of none themselves."""
 _STEP = 4096
 """Characters of a vocabulary after which its lines are counted once."""
 _FEW = 8
@@ -128,17 +126,12 @@ class Block:
     def _codes(self, term: str) -> dict[str, int]:
         """The characters that stand for the chunks with this term, and how often each chunk has it."""
         codes: dict[str, int] = {}
-        lowered, forms = self._lowered, _forms(term) if self._aligned else ()
+        lowered = self._lowered
         for root in signs(term):
             at = lowered.find(root)
             while at >= 0:
-                stop, end = at + len(root), lowered.find("\n", at)
-                if (
-                    lowered[stop] in _EDGES and lowered[at - 1] in _EDGES
-                    and self._vocabulary[at - 1 : stop - 1] in forms and lowered.find(root, stop, end) < 0
-                ):  # fmt: skip
-                    codes[_code(self._line(at))] = 1
-                elif times := terms_of_chunk(self._chunk(at, end)).count(term):
+                end = lowered.find("\n", at)
+                if times := terms_of_chunk(self._chunk(at, end)).count(term):
                     codes[_code(self._line(at))] = times
                 at = lowered.find(root, end)
         return codes
@@ -166,13 +159,6 @@ class Block:
 def signs(term: str) -> tuple[str, ...]:
     """Texts, one of which the chunks or runs with a term have, in lower case."""
     return (term,) if is_cjk(term) else tuple(root.replace("ς", "σ") for root in roots(term))
-
-
-@cached(_WORDS_KEPT)
-def _forms(term: str) -> tuple[str, ...]:
-    """How a term is written that is a word of its own between edges, whatever else is in its chunk; mostly it is."""
-    alone = term.isascii() and term.isalpha() and roots(term) == (term,) and stem(term) == term
-    return (term, term.capitalize(), term.upper()) if alone and term not in STOP_WORDS else ()
 
 
 def telling(words: list[str]) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
-from autocontext.errors import StoreCorruptError
+from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.stores.database import Row, Statement, Work
 from autocontext.stores.protocol import SessionKey, Version, storable
+from autocontext.stores.session_statements import hold
 
 _AT_ONCE = 100
 """Segments that a statement names."""
@@ -80,21 +82,14 @@ def known(user_id: str, session_id: str | None, shards: Collection[int] = ()) ->
 
 def put(session: SessionKey, version: Version, segments: list[tuple[int, int, bytes]]) -> Work[None]:
     """Store segments (start, until, body), unless the session was rewritten or deleted since they were built."""
-    key = {"user_id": session[0], "session_id": session[1]}
-    same = yield Statement(
-        # Changes nothing, but locks the row, so that nobody erases messages in between.
-        "UPDATE autocontext_sessions SET edition = :edition "
-        "WHERE user_id = :user_id AND session_id = :session_id AND edition = :edition "
-        "AND COALESCE(identity, created_at) = :identity RETURNING edition",
-        {**key, **version._asdict()},
-    )
-    if same:
+    with suppress(Conflict):
+        yield from hold(session, version)  # nobody erases messages in between
         yield Statement(
             "INSERT INTO autocontext_search (user_id, session_id, start, until, body) "
             "VALUES (:user_id, :session_id, :start, :until, :body) "
             "ON CONFLICT (user_id, session_id, start) DO UPDATE SET until = excluded.until, body = excluded.body "
             "WHERE autocontext_search.until < excluded.until",
-            [{**key, "start": start, "until": until, "body": body} for start, until, body in segments],
+            [{**session._asdict(), "start": start, "until": until, "body": body} for start, until, body in segments],
         )
 
 

@@ -162,8 +162,9 @@ def sessions(
     conditions: list[str] = []
     params: dict[str, Any] = {}
     if user_id is not None:
+        check_id("user_id", user_id, InvalidMessage)
         conditions.append("user_id = :user_id")
-        params |= _owner(user_id)
+        params["user_id"] = user_id
     if after is not None:
         conditions.append(
             "(updated_at < :at OR (updated_at = :at AND (user_id > :owner OR (user_id = :owner AND session_id > :id))))"
@@ -284,11 +285,6 @@ def batches(session: SessionKey) -> Work[list[Row]]:
 
 def _params(session: SessionKey) -> dict[str, Any]:
     return storable(session)._asdict()
-
-
-def _owner(user_id: str) -> dict[str, Any]:
-    check_id("user_id", user_id, InvalidMessage)
-    return {"user_id": user_id}
 
 
 _START = (

@@ -96,7 +96,9 @@ class SqlDatabase(Database):
             self._check_usable()
             pool: Any = (yield self._pools.client) if asynchronous else self._pool
             try:
-                lease = self._lease(pool)
+                lease = pool.take(self._generation, _OLDEST)
+                if lease is None:
+                    raise AllInUse
                 if lease.connection is None:
                     lease.connection = yield from self._service.connecting(kind)
                     self._reached = True
@@ -110,17 +112,6 @@ class SqlDatabase(Database):
             except _FAILURES as e:
                 pause = attempts.pause_after(e, reached=self._reached)
                 yield partial(asyncio.sleep if asynchronous else time.sleep, pause)
-
-    def _lease(self, pool: Connections[Connection]) -> Lease[Connection]:
-        """A lease of a connection that is worth a try, or of one to open. Raises AllInUse if there are no more."""
-        while (lease := pool.take()) is not None:
-            if lease.connection is None:
-                lease.generation = self._generation
-                return lease
-            if lease.generation == self._generation and time.monotonic() - lease.since < _OLDEST:
-                return lease
-            lease.close()
-        raise AllInUse
 
     def _give_back(self, pool: Connections[Connection], lease: Lease[Connection]) -> None:
         """Keep a connection that waits for nothing and is in no transaction; close any other."""

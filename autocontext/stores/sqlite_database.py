@@ -214,18 +214,12 @@ class SqliteDatabase(Database):
 
     def _take(self) -> tuple[Lease[sqlite3.Connection], sqlite3.Connection]:
         self._check_usable()
-        while True:
-            generation, lease = self._generation_now(), self._pool.take()
-            if lease is None:  # another thread forks
-                time.sleep(0.001)
-                continue
-            if lease.connection is None:
-                lease.connection = self._with_retries(self._open)
-                lease.generation = self._generation_now()
-            elif lease.generation != generation:
-                lease.close()
-                continue
-            return lease, lease.connection
+        while (lease := self._pool.take(self._generation_now())) is None:  # another thread forks
+            time.sleep(0.001)
+        if lease.connection is None:
+            lease.connection = self._with_retries(self._open)
+            lease.generation = self._generation_now()
+        return lease, lease.connection
 
     def _generation_now(self) -> int:
         """The generation of the file at the path. Raises StoreError if there is none any more: it was deleted or moved.

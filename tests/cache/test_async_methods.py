@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autocontext.cache import MISS, CacheStats, ResultCache, canonical_key
-from autocontext.cache.computing import is_large
+from autocontext.cache.steps import is_large
 from autocontext.errors import ConfigError
 from tests.cache.conftest import Clock, Counted
 

@@ -135,7 +135,7 @@ def test_connections_that_nobody_gives_back_are_closed_and_leave_the_pool_its_si
     with own_schema() as url:
         database, kept = SqlDatabase(url, pool_size=1, patience=1), []
         for _ in range(20):
-            lease = database._pool.take()
+            lease = database._pool.take(database._generation)
             lease.connection = run(database._service.connecting(SyncConnection), call)
             kept.append(lease.connection)
             del lease

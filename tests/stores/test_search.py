@@ -248,20 +248,22 @@ def test_what_another_process_adds_between_two_reads_is_no_damage(tmp_path):
         assert (key, segment.count, database.reads) == (U, 2, 2)
 
 
-def test_the_shards_of_who_was_searched_last_are_kept_within_a_limit():
-    from autocontext.stores.outlines import _MOST, Shard, Shards
+def test_the_shards_of_who_was_searched_last_are_kept_within_a_limit(tmp_path):
+    from autocontext.stores.indexing import _MOST_OUTLINED, SearchIndex
+    from autocontext.stores.outlines import Shard
 
     key = ("u", "s", 1, 0, 0, 2)
-    large = Shard((1,), [key], {key: (2, 3, b"x" * (_MOST // 3))})
-    assert large.size == pytest.approx(_MOST // 3, rel=0.01)
-    kept = Shards()
-    kept.put("a", {0: large, 1: large, 2: large})
-    assert kept.of("a").keys() == {0, 1}
-    kept.put("b", {0: large})
-    assert (kept.of("a"), kept.of("b")) == ({}, {0: large})
-    kept.put("b", {0: large, 1: large})
-    kept.forget("b")
-    assert kept._size == 0
+    large = Shard((1,), [key], {key: (2, 3, b"x" * (_MOST_OUTLINED // 6))})
+    assert large.size == pytest.approx(_MOST_OUTLINED // 3, rel=0.01)
+    with stored("sqlite file", tmp_path) as store:
+        index = SearchIndex(store.database, lambda _: [])
+    index._keep("a", {0: large, 1: large, 2: large})
+    assert index._shards.get("a") == {0: large, 1: large}
+    index._keep("b", {0: large})
+    assert (index._shards.get("a"), index._shards.get("b")) == (None, {0: large})
+    index._keep("b", {0: large, 1: large})
+    index._shards.drop("b")
+    assert index._shards._size == 0
 
 
 def test_a_shard_finds_words_in_the_session_that_holds_them():
@@ -272,13 +274,14 @@ def test_a_shard_finds_words_in_the_session_that_holds_them():
     outlines = {keys[i]: (i + 1, 10 * (i + 1), words) for i, words in ((0, b"one two"), (3, b"three one"), (4, b""))}
     shard = Shard((1,), keys, outlines)
     looked_at = [keys[1], keys[2], keys[5]]  # several segments, or unknown words
-    assert shard.holding([b"two"]) == ([keys[0], *looked_at], 4 + 5, 40 + 50)
-    assert shard.holding([b"one"]) == ([keys[0], *looked_at[:2], keys[3], keys[5]], 5, 50)
+    assert shard.holding([b"two"]) == ([*looked_at, keys[0]], 4 + 5, 40 + 50)
+    found, *others = shard.holding([b"one"])
+    assert (found[:3], {*found[3:]}, others) == (looked_at, {keys[0], keys[3]}, [5, 50])
     assert shard.holding([b"twothree", b"none"]) == (looked_at, 10, 100)
-    assert shard.outlines() == outlines
+    assert shard.outlines == outlines
     more = shard.also({keys[5]: (7, 8, b"none")})
     assert more.holding([b"none"]) == ([keys[1], keys[2], keys[5]], 10, 100)
-    assert more.outlines() == {**outlines, keys[5]: (7, 8, b"none")}
+    assert more.outlines == {**outlines, keys[5]: (7, 8, b"none")}
 
 
 DAMAGES = {
