@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from autocontext.errors import Conflict, InvalidMemory, short
@@ -19,16 +19,6 @@ from autocontext.memories.records import (
 )
 from autocontext.stores.checks import check_id, checked_seconds
 from autocontext.stores.database import Work
-
-
-@dataclass(frozen=True)
-class MemoryLimits:
-    """Limits on one user's memories."""
-
-    most: int | None = None
-    """Memories in use; beyond that the memory with the lowest retention is archived, never deleted."""
-    protected: str = "correction"
-    """A tenth of `most` is reserved for this category."""
 
 
 def checked(memory: Memory) -> Memory:
@@ -50,8 +40,8 @@ def checked(memory: Memory) -> Memory:
     )
 
 
-def add(new: Memory, limits: MemoryLimits) -> Work[Memory]:
-    """Store a memory, or confirm the one with the same content."""
+def add(new: Memory, most: int | None) -> Work[Memory]:
+    """Store a memory, or confirm the one with the same content; beyond `most` the least of them is archived."""
     revision = yield from statements.next_revision(new.user_id)
     same = yield from statements.find_same(new.user_id, new.content)
     if same is None:
@@ -60,13 +50,8 @@ def add(new: Memory, limits: MemoryLimits) -> Work[Memory]:
     else:
         stored = replace(confirmed(same, new), revision=revision)
         yield from statements.put(stored, same)
-    if limits.most is not None:
-        archived = yield from statements.archive_least(
-            new.user_id, limits.most, new.updated_at, revision, limits.protected
-        )
-        if stored.id in archived:
-            return replace(stored, archived="over max_memories")
-    return stored
+    archived = yield from statements.archive_least(new.user_id, most, new.updated_at, revision)
+    return replace(stored, archived="over max_memories") if stored.id in archived else stored
 
 
 def confirmed(old: Memory, new: Memory) -> Memory:
@@ -116,17 +101,12 @@ _CHANGEABLE = frozenset(
 def changed_fields(fields: Mapping[str, Any], now: int) -> dict[str, Any]:
     """The fields of `update` as fields of Memory. Raises InvalidMemory for an unknown one."""
     columns = dict(fields)
-    has_ttl = "ttl" in columns
-    ttl = columns.pop("ttl", None)
-    unknown = columns.keys() - _CHANGEABLE
-    if unknown:
+    if "ttl" in columns:
+        columns["expires_at"] = expiry(columns.pop("ttl"), now)
+    if unknown := fields.keys() - _CHANGEABLE - {"ttl"}:
         raise InvalidMemory(
             f"{', '.join(sorted(unknown))}: no such field; there are {', '.join(sorted(_CHANGEABLE))}, ttl"
         )
-    if has_ttl:
-        columns["expires_at"] = expiry(ttl, now)
-    if "tags" in columns:
-        columns["tags"] = tuple(listed("tags", columns["tags"]))
     return {**columns, "updated_at": now}
 
 
@@ -140,10 +120,3 @@ def _object(field: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidMemory(f"{field} must be an object with string keys (got {short(value)})")
     return dict(value)
-
-
-def listed(field: str, value: Any) -> list[Any]:
-    """Any iterable but a string as a list. Raises InvalidMemory."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise InvalidMemory(f"{field} must be a list of strings such as [{str(value)!r}] (got {value!r})")
-    return list(value)

@@ -122,11 +122,12 @@ class MemoryInjector(DoesSteps):
         originals, request = without_injected(messages), _Request(query, max_tokens)
         injection = self._reusable(originals, request)
         if injection is None:
-            context = self._context(originals, request)
+            context = query or extract_conversation_context(originals, self._max_turns)
             try:
                 document: dict[str, Any] = yield self._reading(context, request)
-            except StoreCorruptError as e:
-                document = self._none(e)
+            except StoreCorruptError as e:  # the turn goes on without any, and the log says which to delete
+                _log.error("the memories of user %r are left out of the context: %s", self._user_id, e)
+                document = {}
             injection = yield from compute(lambda: self._choose(originals, request, context, document))
         return self._with_block(originals, injection)
 
@@ -144,15 +145,6 @@ class MemoryInjector(DoesSteps):
             categories=self._settings.guaranteed_categories,
             count=_SPARE + (request.tokens or self._settings.max_tokens) // _LEAST_TOKENS,
         )
-
-    def _context(self, messages: Sequence[Msg], request: _Request) -> str:
-        """What memories are ranked against."""
-        return request.query or extract_conversation_context(messages, self._max_turns)
-
-    def _none(self, error: StoreCorruptError) -> dict[str, Any]:
-        """No memories instead of damaged ones: the turn goes on, and the log says which to delete."""
-        _log.error("the memories of user %r are left out of the context: %s", self._user_id, error)
-        return {}
 
     def _reusable(self, messages: Sequence[Msg], request: _Request) -> _Injection | None:
         if self._refresh == "every_call" or not messages:

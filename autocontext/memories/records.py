@@ -103,10 +103,8 @@ def normalised_tags(
     With a vocabulary (`allowed`) other tags are mapped by `synonyms` or dropped. Raises InvalidMemory for tags that are
     not strings.
     """
-    if isinstance(tags, str):
-        raise InvalidMemory(f"tags must be a list of strings, not one string (got {tags!r}): pass [{tags!r}]")
     unique: dict[str, None] = {}
-    for tag in tags:
+    for tag in listed("tags", tags):
         if not isinstance(tag, str):
             raise InvalidMemory(f"tags must be strings (got {tag!r})")
         plain = _NOT_IN_TAGS.sub("", re.sub(r"\s+", "_", normalized(tag, "NFKC").strip().lower()))
@@ -115,6 +113,13 @@ def normalised_tags(
         if plain:
             unique[plain] = None
     return tuple(unique)
+
+
+def listed(field: str, value: Any) -> list[Any]:
+    """Any iterable but a string as a list. Raises InvalidMemory."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidMemory(f"{field} must be a list of strings such as [{str(value)!r}] (got {value!r})")
+    return list(value)
 
 
 def indexed_text(content: str, tags: Iterable[str]) -> str:
