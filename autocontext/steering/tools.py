@@ -13,7 +13,7 @@ from autocontext.formats.agent_tools import AgentTool
 from autocontext.notes.notes import LONGEST_NOTE
 from autocontext.steering import archiving, marking, searching
 from autocontext.steering.parts import BUSY, MemoryParts, Refusal, as_text
-from autocontext.steering.status import ContextStatus
+from autocontext.steering.status import status
 
 _CONDENSES_TO = 0.5
 """`target_ratio` of a pass that the agent asks for: about what notes and the newest messages take. The
@@ -122,7 +122,7 @@ def _condense(memory: MemoryParts, focus: Any = "") -> flows.Flow[str]:
 
 
 _ANSWERS: Mapping[str, Callable[..., str]] = {
-    "context_status": lambda memory: ContextStatus.of(memory).text(),
+    "context_status": status,
     "context_archive": archiving.archive,
     "context_restore": archiving.restore,
     "context_pin": marking.pin,
