@@ -8,7 +8,7 @@ import lzma
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Protocol
+from typing import Any
 
 from autocontext import AutoContextError, Msg
 from autocontext.cli import stored
@@ -27,25 +27,7 @@ class Conversation:
     """Line number in its file, from 1."""
 
 
-class Conversations(Protocol):
-    """Where a command reads conversations: a file of JSON lines, or a stored session."""
-
-    @property
-    def name(self) -> str:
-        """Of the file or the session."""
-
-    @property
-    def broken(self) -> int:
-        """Lines so far that could not be read."""
-
-    def at(self, line: int) -> str:
-        """Where a conversation stands, for messages about it."""
-
-    def __iter__(self) -> Iterator[Conversation]:
-        """One conversation after another."""
-
-
-class _Session:
+class StoredConversation:
     """The originals of a stored session, as one conversation."""
 
     broken = 0
@@ -60,6 +42,7 @@ class _Session:
         self._conversation = Conversation(session_id, originals)
 
     def at(self, line: int) -> str:  # noqa: ARG002 (a session is one conversation)
+        """Where a conversation stands, for messages about it."""
         return self.name
 
     def __iter__(self) -> Iterator[Conversation]:
@@ -86,10 +69,12 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     stored.add_user(parser)
 
 
-def read_source(arguments: argparse.Namespace, report: Callable[[str], None]) -> Conversations:
+def read_source(
+    arguments: argparse.Namespace, report: Callable[[str], None]
+) -> JsonLines[Conversation] | StoredConversation:
     """The conversations that the arguments name; broken lines go to `report`. Raises AutoContextError."""
     if stored.is_database(arguments.source, arguments.session):
-        return _Session(arguments.source, arguments.user, stored.session_id(arguments))
+        return StoredConversation(arguments.source, arguments.user, stored.session_id(arguments))
     lines = read(arguments.source, report)
     if arguments.session is not None:
         raise AutoContextError(f"{lines.name}: a file of conversations has no sessions; leave {arguments.session} out")

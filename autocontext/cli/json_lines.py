@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from io import BufferedReader
 from typing import Any, BinaryIO, Generic, TypeVar, cast
 
@@ -14,14 +13,6 @@ from autocontext.cli import file_kinds
 from autocontext.errors import InvalidMessage
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class BrokenLine:
-    """A line that cannot be read, and why."""
-
-    line: int
-    reason: str
 
 
 class JsonLines(Generic[T]):
@@ -48,26 +39,31 @@ class JsonLines(Generic[T]):
             other = file_kinds.not_json_lines(file.peek(file_kinds.HEAD)[: file_kinds.HEAD])
             if other:
                 raise InvalidMessage(f"{self.name}: not JSON lines; it looks like {file_kinds.named(other, self.name)}")
-            for item in read_lines(file, self._parse):
-                if isinstance(item, BrokenLine):
-                    self.broken += 1
-                    self._report(f"{self.at(item.line)}: {item.reason}")
-                else:
-                    yield item
+            yield from read_lines(file, self._parse, self._broken)
+
+    def _broken(self, line: int, reason: str) -> None:
+        self.broken += 1
+        self._report(f"{self.at(line)}: {reason}")
 
 
-def read_lines(file: BinaryIO, parse: Callable[[Any, int], T]) -> Iterator[T | BrokenLine]:
-    """Parse each line's value and number, skipping blank lines; `parse` raises InvalidMessage for a wrong value."""
+def read_lines(file: BinaryIO, parse: Callable[[Any, int], T], broken: Callable[[int, str], None]) -> Iterator[T]:
+    """Parse each line's value and number, skipping blank lines; `parse` raises InvalidMessage for a wrong value.
+
+    The number of a line that cannot be read goes to `broken`, with the reason.
+    """
     for number, raw in enumerate(file, 1):
         line = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
-        if line:
-            try:
-                yield parse(json.loads(line.decode("utf-8")), number)
-            except InvalidMessage as e:
-                yield BrokenLine(number, str(e))
-            except UnicodeDecodeError as e:
-                yield BrokenLine(number, f"not UTF-8: byte {e.start + 1} is 0x{line[e.start]:02x}")
-            except json.JSONDecodeError as e:
-                yield BrokenLine(number, f"not JSON: {e.msg} at character {e.colno}")
-            except (ValueError, RecursionError) as e:  # numbers of thousands of digits, thousands of nested lists
-                yield BrokenLine(number, f"not readable as JSON: {e}")
+        if not line:
+            continue
+        try:
+            value = parse(json.loads(line.decode("utf-8")), number)
+        except InvalidMessage as e:
+            broken(number, str(e))
+        except UnicodeDecodeError as e:
+            broken(number, f"not UTF-8: byte {e.start + 1} is 0x{line[e.start]:02x}")
+        except json.JSONDecodeError as e:
+            broken(number, f"not JSON: {e.msg} at character {e.colno}")
+        except (ValueError, RecursionError) as e:  # numbers of thousands of digits, thousands of nested lists
+            broken(number, f"not readable as JSON: {e}")
+        else:
+            yield value

@@ -73,7 +73,7 @@ def data(
         "calls": _thinned(history.calls),
         "passes": [_pass(history, p, number) for p in history.passes],
         "originals": len(originals),
-        "fallbacks": _fallbacks(history),
+        "fallbacks": sum(m.origin is not None and m.origin.fallback for m in history.messages.values()),
         "repeats": history.repeats.model_dump(),
         "messages": messages,
         "states": states,
@@ -81,11 +81,6 @@ def data(
         "cap": cap,
         "cut": cut,
     }
-
-
-def _fallbacks(history: SessionHistory) -> int:
-    """The notes that have no model's part because the model gave no usable answer."""
-    return sum(m.origin is not None and m.origin.fallback for m in history.messages.values())
 
 
 def _without_password(db: str) -> str:

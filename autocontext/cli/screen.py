@@ -54,7 +54,8 @@ class Screen:
 
     def text(self, text: str) -> None:
         """Show a paragraph, wrapped."""
-        print(textwrap.fill(self.plain(text), self.width))
+        for line in textwrap.wrap(self.plain(text), self.width):
+            self.line(line)
 
     def heading(self, title: str) -> None:
         """Start a section."""
@@ -197,14 +198,6 @@ class RichScreen(Screen):
             self._console.print(line, soft_wrap=True)
         else:
             self._lines.append(line)
-
-    def text(self, text: str) -> None:
-        """Show a paragraph, wrapped."""
-        if self._lines is None:
-            self._console.print(escaped(self.plain(text)), width=self.width, markup=False, highlight=False)
-            return
-        for line in textwrap.wrap(text, self.width):
-            self.line(line)
 
     @contextmanager
     def live(self) -> Iterator[Redraw]:

@@ -75,7 +75,8 @@ class SessionHistory:
         self._parts = dict.fromkeys(KINDS, 0)
         self._uncompressed: dict[str, None] = {}
         """Ids of the originals that would be sent without compression."""
-        self._full = self._last_sent = self._last_full = 0
+        self.full = self._last_sent = self._last_full = 0
+        """`full`: tokens of the conversation without compression."""
         self._pass: Pass | None = None
         for entry in entries:
             self._follow(entry)
@@ -109,11 +110,6 @@ class SessionHistory:
         return sum(self._parts.values())
 
     @property
-    def full(self) -> int:
-        """Tokens of the conversation without compression."""
-        return self._full
-
-    @property
     def repeats(self) -> Repeats:
         """The calls around the passes, and how many repeat earlier ones."""
         return self._meter.repeats
@@ -141,7 +137,7 @@ class SessionHistory:
         if change.all_new:
             self._sizes, self._uncompressed = {}, {}
             self._parts = dict.fromkeys(KINDS, 0)
-            self._full = self._last_full = 0
+            self.full = self._last_full = 0
             self.messages.update(log.messages)
             self._add_uncompressed(log.original)
         for id_ in change.removed:
@@ -154,13 +150,13 @@ class SessionHistory:
         elif entry.type == "removed":
             for id_ in {*covered, *entry.ids} & self._uncompressed.keys():
                 del self._uncompressed[id_]
-                self._full -= self.tokens(id_)
-            self._last_full = min(self._last_full, self._full)
+                self.full -= self.tokens(id_)
+            self._last_full = min(self._last_full, self.full)
 
     def _add_uncompressed(self, ids: Iterable[str]) -> None:
         for id_ in ids:
             self._uncompressed[id_] = None
-            self._full += self.tokens(id_)
+            self.full += self.tokens(id_)
 
     def _weigh(self, id_: str, sign: int) -> None:
         self._parts[kind_of(self.log.messages[id_])] += sign * self.tokens(id_)
@@ -168,14 +164,14 @@ class SessionHistory:
     def _record_call(self) -> None:
         for totals, size, last in (
             (self.sent, self.size, self._last_sent),
-            (self.without, self._full, self._last_full),
+            (self.without, self.full, self._last_full),
         ):
             totals.calls += 1
             totals.tokens += size
             totals.cached += min(size, last)
             totals.largest = max(totals.largest, size)
-        self._last_sent, self._last_full = self.size, self._full
-        self.calls.append((len(self.log.original), self.size, self._full, *self.parts))
+        self._last_sent, self._last_full = self.size, self.full
+        self.calls.append((len(self.log.original), self.size, self.full, *self.parts))
 
     def _shared(self, before: Sequence[str]) -> int:
         """Tokens of the messages at the start of the view that are the same as before."""

@@ -44,12 +44,12 @@ def status(memory: MemoryParts) -> str:
         near = memory.runner.is_near()
         in_view, originals = len(log.view_ids), len(log.original)
         blocks = list(_blocks(memory))
+    full = f"{used:,} of {config.max_token:,} tokens are used ({used * 100 // config.max_token} %)"
     left = trigger - used
     soon = ", probably after this step" if near else ""
     due = f" at the latest, {left:,} from now{soon}." if left > 0 else ": it is due."
     lines = [
-        f"{used:,} of {config.max_token:,} tokens are used ({used * 100 // config.max_token} %), "
-        f"{overhead:,} of them by instructions and tools.",
+        f"{full}, {overhead:,} of them by instructions and tools.",
         f"{counted(in_view, 'message')} in view of {originals:,}.",
         f"The next pass condenses the oldest messages at {trigger:,} tokens{due}",
     ]
