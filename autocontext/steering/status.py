@@ -13,9 +13,10 @@ from autocontext.history.view import View
 from autocontext.messages import Msg, is_note, is_pinned
 from autocontext.notes.calls import label_of, shorten
 from autocontext.notes.values import argument_values, values_in
-from autocontext.steering.parts import MemoryParts, as_text, counted
+from autocontext.steering.parts import MemoryParts, counted
 from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL
 from autocontext.text.rendering import one_line
+from autocontext.tools import as_text
 
 _MOST_BLOCKS = 16
 """Largest blocks that are listed."""

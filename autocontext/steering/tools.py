@@ -12,8 +12,9 @@ from autocontext.events import CompressionReport
 from autocontext.formats.agent_tools import AgentTool
 from autocontext.notes.notes import LONGEST_NOTE
 from autocontext.steering import archiving, marking, searching
-from autocontext.steering.parts import BUSY, MemoryParts, Refusal, as_text
+from autocontext.steering.parts import BUSY, MemoryParts, Refusal
 from autocontext.steering.status import status
+from autocontext.tools import as_text
 
 _CONDENSES_TO = 0.5
 """`target_ratio` of a pass that the agent asks for: about what notes and the newest messages take. The
