@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from autocontext.errors import ConfigError, MissingExtraError, ModelError
+from autocontext.errors import ConfigError, MissingExtraError
 from autocontext.requests import ModelRequest
 
 _MAX_ERROR_TEXT = 300
@@ -98,33 +98,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
-def count(value: Any) -> int:
-    """A token count from a reply; 0 for anything else (compatible servers send null, or nothing)."""
-    return value if isinstance(value, int) and value > 0 else 0
-
-
 def reply_text(content: Any) -> str:
     """The text of a message's content, a string or a list of text parts, without a leading <think> block."""
     if isinstance(content, list):
         parts = [part.get("text") if isinstance(part, Mapping) else getattr(part, "text", None) for part in content]
         content = "".join(part for part in parts if isinstance(part, str))
     return _THOUGHTS.sub("", content).strip() if isinstance(content, str) else ""
-
-
-def usable_text(owner: str, content: Any, *, finish: Any, tool_calls: Any, refusal: Any, key: SecretStr) -> str:
-    """The text of a reply. Raises ModelError with the reason if there is none (tool call, refusal, filter, length)."""
-    if tool_calls:
-        raise ModelError(f"{owner} answered with a tool call instead of text")
-    if refusal:
-        raise ModelError(f"{owner} refused: {scrub(refusal, key)}", retryable=False)
-    if finish == "content_filter":
-        raise ModelError(f"{owner}: the reply was withheld by the provider's content filter", retryable=False)
-    text = reply_text(content)
-    if text:
-        return text
-    if finish == "length":
-        raise ModelError(
-            f"{owner}: the output limit was reached before any text (spent on reasoning?); allow more output tokens",
-            retryable=False,
-        )
-    raise ModelError(f"{owner} answered with an empty text")

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from autocontext.errors import ConfigError, ModelError
 from autocontext.flows.forking import fork_lock, part_at_fork
 from autocontext.models.per_loop import PerLoop, inherited
-from autocontext.models.providers import checked_key, count, require, scrub, shown_url, usable_text
+from autocontext.models.providers import checked_key, reply_text, require, scrub, shown_url
 from autocontext.requests import ModelReply, ModelRequest, Usage
 
 
@@ -127,9 +127,25 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
     def _replied(
         self, content: Any, *, finish: Any, tool_calls: Any, refusal: Any = None, used: tuple[Any, Any], start: float
     ) -> ModelReply:
-        """The reply with this content; `used` are tokens in and out. Raises ModelError if it has no text."""
-        text = usable_text(self._owner, content, finish=finish, tool_calls=tool_calls, refusal=refusal, key=self._key)
-        usage = Usage(input_tokens=count(used[0]), output_tokens=count(used[1]), seconds=time.perf_counter() - start)
+        """The reply with this content; `used` are tokens in and out.
+
+        Raises ModelError with the reason if it has no text: a tool call, a refusal, a filter, its length.
+        """
+        if tool_calls:
+            raise ModelError(f"{self._owner} answered with a tool call instead of text")
+        if refusal:
+            raise ModelError(f"{self._owner} refused: {scrub(refusal, self._key)}", retryable=False)
+        if finish == "content_filter":
+            raise self._problem("the reply was withheld by the provider's content filter", retryable=False)
+        text = reply_text(content)
+        if not text and finish == "length":
+            reason = "the output limit was reached before any text (spent on reasoning?); allow more output tokens"
+            raise self._problem(reason, retryable=False)
+        if not text:
+            raise ModelError(f"{self._owner} answered with an empty text")
+        # Compatible servers send null, or nothing.
+        counts = [n if isinstance(n, int) and n > 0 else 0 for n in used]
+        usage = Usage(input_tokens=counts[0], output_tokens=counts[1], seconds=time.perf_counter() - start)
         return ModelReply(text=text, usage=usage, truncated=finish == "length")
 
     @property
