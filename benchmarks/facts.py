@@ -17,8 +17,8 @@ from typing import Any
 from measure import ROOT, Row, each, invalid, run
 from peers import again_with, versions
 
+from autocontext.cli.conversations import read_lines
 from autocontext.cli.facts import facts_in
-from autocontext.cli.json_lines import read_lines
 from autocontext.memories import (
     Bm25Ranker,
     HybridRanker,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import Unpack
+from typing import Any, NamedTuple, Unpack
 
 from autocontext.adapters.options import MemoryOptions
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ConfigError, SessionGone, short
 from autocontext.flows.forking import fork_lock
-from autocontext.memory import AutoContextMemory
+from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.stores import InMemorySessionStore, SessionKey, SessionStore
 
 _MAX_OPEN = 1_000
@@ -136,3 +136,18 @@ class Sessions:
             user_id=user_id,
             plan=options.get("plan"),
         )
+
+
+class Described(NamedTuple):
+    """A tool without a memory: what a framework asks for before it knows the conversation."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments."""
+
+
+def described(config: AutoContextConfig | None) -> list[Described]:
+    """The tools over any memory with this configuration."""
+    schemas = [tool.schema()["function"] for tool in offered_tools(AutoContextMemory(config))]
+    return [Described(schema["name"], schema["description"], schema["parameters"]) for schema in schemas]

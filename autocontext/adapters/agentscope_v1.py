@@ -19,9 +19,8 @@ from autocontext.adapters._agentscope_v1_messages import (
     marks_of,
     to_agentscope,
 )
-from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
-from autocontext.adapters.options import MemoryOptions, with_memory_options
+from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import ConfigError, MissingExtraError, StateError
 from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import Msg

@@ -18,9 +18,8 @@ from autocontext.adapters._agentscope_v2_messages import (
     trailing_hints,
     without_length,
 )
-from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
-from autocontext.adapters.options import MemoryOptions, with_memory_options
+from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.memory import AutoContextMemory
 from autocontext.plan import Plan, SubTask

@@ -16,10 +16,8 @@ from typing import Annotated, Any, Unpack
 from pydantic import WithJsonSchema
 
 from autocontext.adapters._following import first_new, take_back
-from autocontext.adapters._opening import Openable
-from autocontext.adapters._sessions import Sessions
-from autocontext.adapters._tools import Described, described
-from autocontext.adapters.options import MemoryOptions, with_memory_options
+from autocontext.adapters._sessions import Described, Sessions, described
+from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.flows.forking import fork_lock
 from autocontext.memory import AutoContextMemory

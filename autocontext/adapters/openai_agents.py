@@ -27,9 +27,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Unpack
 
-from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
-from autocontext.adapters.options import MemoryOptions, with_memory_options
+from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.memory import AutoContextMemory, offered_tools

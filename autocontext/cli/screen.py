@@ -7,20 +7,54 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO, TypeAlias
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Self, TextIO, TypeAlias
 
-from autocontext.cli.interrupts import Interrupts
 from autocontext.cli.layout import Column, cells, column_widths, fit_columns, printable
 from autocontext.cli.streams import escaped, terminal_of
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
+
+class Interrupts:
+    """Notes each SIGINT while a command runs, besides raising KeyboardInterrupt, so that no Ctrl-C is lost.
+
+    Python raises KeyboardInterrupt wherever the main thread is. In a destructor it is printed and ignored; in a
+    callback of pydantic's C code it becomes another error, or is ignored too.
+    """
+
+    came = False
+    """Whether there was one."""
+
+    def __enter__(self) -> Self:
+        in_main = threading.current_thread() is threading.main_thread()
+        self._ours = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._ours:
+            signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, trace: TracebackType | None) -> None:
+        if self._ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (a handler's signature)
+        self.came = True
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if one came and the command went on all the same."""
+        if self.came:
+            raise KeyboardInterrupt
+
 
 Line: TypeAlias = tuple[tuple[str, str], ...]
 Redraw: TypeAlias = Callable[[Callable[[], None]], None]

@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
-from autocontext.errors import ContextOverflowError
+from autocontext.errors import ContextOverflowError, InvalidMessage, short
 from autocontext.flows import DoesSteps, Flow, compute, operation, sync_and_async
 from autocontext.flows.logs import logger
 from autocontext.formats.anthropic_messages import sendable_messages
 from autocontext.formats.openai_chat import to_openai as write_chat
 from autocontext.formats.openai_responses import to_responses
 from autocontext.formats.reading import Message, read_messages
-from autocontext.formats.said_by_user import with_said
 from autocontext.formats.sendable import sendable
 from autocontext.formats.strict import allowed, media_after, strict_chat, strict_items
-from autocontext.messages import Msg, ToolResultBlock
+from autocontext.messages import Msg, ToolResultBlock, with_words_of_user
+
+_WORDS = r"(.{1,20000}?)"
+_MARKED = re.compile(
+    # Claude Code and OpenCode
+    r"<system-reminder>\n?The user sent (?:a new message while you were working|the following message):\n" + _WORDS +
+    r"(?:\n\s*(?:IMPORTANT: After completing your current task|This is how Claude Code surfaces messages"
+    r"|Please address this message and continue)[^<\n]{0,1000})?\s*</system-reminder>"
+    # Claude Code, later
+    r"|The user sent a new message while you were working:\n" + _WORDS + r"\n\nThis is how Claude Code surfaces"
+    # Hermes
+    r"|\[OUT-OF-BAND USER MESSAGE\b[^\]\n]{0,1000}\]\n" + _WORDS + r"\n\[/OUT-OF-BAND USER MESSAGE\]",
+    re.DOTALL,
+)  # fmt: skip
+
+
+def marked_words(text: str) -> list[str]:
+    """What stands between the marks in a result's text."""
+    found = (next(filter(None, match.groups())).strip() for match in _MARKED.finditer(text))
+    return [words for words in found if words]
+
+
+def with_said(messages: Sequence[Msg], said: str | bool) -> Sequence[Msg]:
+    """The messages, with the user's words in their results named. Raises InvalidMessage if no result has the words."""
+    if said is True:
+        return with_words_of_user(messages, marked_words)
+    if not said:
+        return messages
+    if not isinstance(said, str) or not said.strip():
+        raise InvalidMessage(f"said_by_user: {short(said)} must be the user's words as the result has them, or True")
+    if not any(said in result.text for m in messages for result in m.tool_results):
+        raise InvalidMessage(
+            f"said_by_user: no result among these messages has the text {short(said)}; pass the words as it has them"
+        )
+    return with_words_of_user(messages, lambda text: [said] if said in text else [])
+
 
 T = TypeVar("T")
 _log = logger("autocontext.messages")  # the name that docs/production.md gives

@@ -10,17 +10,18 @@ killed, `run` goes on from there in the next one. Short enough to copy and chang
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from autocontext.compression.receipt import told
 from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, ModelError, short
 from autocontext.flows.threads import in_thread
 from autocontext.loop.calls import Calls
-from autocontext.loop.commands import acompact, compact
 from autocontext.loop.replies import StreamedReply, at_once, creating, later, message_of
 from autocontext.loop.tools import Tool, ToolObject, Toolset, with_memory
 from autocontext.memory import AutoContextMemory
-from autocontext.messages import Msg, is_final_reply
+from autocontext.messages import Msg, is_final_reply, is_user_turn
 from autocontext.stores.checks import check_whole
 from autocontext.tools import INSTRUCTIONS
 
@@ -158,3 +159,28 @@ class _Agent:
         return AutoContextError(
             f"loop: no answer after {self._steps} requests; the memory has all of them: run it again"
         )
+
+
+_COMPACT = re.compile(r"\s*/compact(?:\s+(.*))?", re.DOTALL)
+
+
+def compact(memory: AutoContextMemory) -> str | None:
+    """Condense the context if the user's last message says so; what came of it, None for any other message."""
+    focus = _take_command(memory)
+    return None if focus is None else told(memory.compress_if_needed(force=True, focus=focus))
+
+
+async def acompact(memory: AutoContextMemory) -> str | None:
+    """`compact` for asynchronous callers."""
+    focus = await in_thread(lambda: _take_command(memory))
+    return None if focus is None else told(await memory.acompress_if_needed(force=True, focus=focus))
+
+
+def _take_command(memory: AutoContextMemory) -> str | None:
+    """What stands behind /compact, which leaves the view: it is nothing for the model to answer."""
+    view = memory.messages
+    command = _COMPACT.fullmatch(view[-1].text) if view and is_user_turn(view[-1]) else None
+    if command is None:
+        return None
+    memory.delete_message(len(view) - 1)
+    return (command[1] or "").strip()

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import ModelError
 from autocontext.models.per_loop import PerLoop
-from autocontext.models.providers import chat_messages, is_retryable, retry_after, scrub, shown_url
-from autocontext.models.services import ServiceModel
+from autocontext.models.services import ServiceModel, chat_messages, is_retryable, retry_after, scrub, shown_url
 from autocontext.requests import ModelReply, ModelRequest
 
 if TYPE_CHECKING:

@@ -4,20 +4,41 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autocontext.content.pruning import Known, PruneReport, PruneResult, aprune_messages, prune_messages
 from autocontext.events import CompressionReport
-from autocontext.flows import Flow, operation
+from autocontext.flows import Flow, compute, operation
 from autocontext.messages import Msg
-from autocontext.suite.refreshing import refreshed
+from autocontext.stores import session_statements
+from autocontext.stores.protocol import Version
 from autocontext.text.chat_rules import first_violation
 
 if TYPE_CHECKING:
     from autocontext.content import ContentStore, PrunePolicy
+    from autocontext.content.store import DatabaseContentStore
     from autocontext.memories import InjectionReport, MemoryInjector
     from autocontext.memory import AutoContextMemory
     from autocontext.suite import AutoContext
+
+
+def refreshed(
+    memory: AutoContextMemory, content: DatabaseContentStore
+) -> Flow[tuple[Version | None, DatabaseContentStore]]:
+    """Refresh a memory. The version of its log (None without entries), and a store for what is made of it.
+
+    Once messages are erased, that store raises Conflict instead of storing texts that were read before.
+    """
+    database, session = content.database, memory.session
+    # Read before the log: if that changes in between, what is made of it meets another version.
+    version: Version | None = yield operation(
+        database.read, database.aread, partial(session_statements.version, session)
+    )
+    yield from compute(memory.refresh)
+    held = session_statements.ANY if version is None else version
+    return version, content.checking(partial(session_statements.hold, session, held))
+
 
 _PRUNE, _INJECT, _COMPRESS = "prune harder", "inject less", "compress"
 

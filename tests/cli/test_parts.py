@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.cli import plot
-from autocontext.cli.conversations import Conversation, conversation_in
-from autocontext.cli.json_lines import read_lines
+from autocontext.cli.conversations import Conversation, conversation_in, read_lines
 from autocontext.cli.layout import Column, cells, column_widths, fit_columns, printable
 from autocontext.cli.proof import ReloadCheck, reachable, reload_some
 from autocontext.cli.replay_run import ModelCall, ReplayResult, dumps, replay
