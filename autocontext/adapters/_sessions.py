@@ -73,7 +73,7 @@ class Sessions:
 
         Raises ConfigError when this object is bound to one conversation and is asked for a second one.
         """
-        key = (self._user_id if user_id is None else user_id, session_id)
+        key = self._key(session_id, user_id)
         with self._lock:
             if self._bound is not None:
                 self._check(key, kept=kept)
@@ -100,7 +100,7 @@ class Sessions:
                 if memory is self._bound:
                     self._bound = self._open(memory.session.session_id, memory.session.user_id, self._store)
                 else:
-                    self._memories.pop((self._user_id if user_id is None else user_id, session_id), None)
+                    self._memories.pop(self._key(session_id, user_id), None)
             memory = self.of(session_id, user_id, kept=kept)
         return memory
 
@@ -110,11 +110,14 @@ class Sessions:
 
     def forget(self, session_id: str, user_id: str | None = None) -> None:
         """Let go of a session's memory; one with a store is opened again when it is asked for."""
-        key = SessionKey(self._user_id if user_id is None else user_id, session_id)
+        key = self._key(session_id, user_id)
         with self._lock:
             self._memories.pop(key, None)
             if not self._keeps:
                 self._store.delete(key)
+
+    def _key(self, session_id: str, user_id: str | None) -> SessionKey:
+        return SessionKey(self._user_id if user_id is None else user_id, session_id)
 
     def _check(self, key: tuple[str, str], *, kept: bool) -> None:
         if not kept:

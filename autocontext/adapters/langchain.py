@@ -22,7 +22,7 @@ from autocontext.errors import MissingExtraError
 from autocontext.flows.forking import fork_lock
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
-from autocontext.plan import Plan, SubTask
+from autocontext.plan import plan_of
 from autocontext.tools import INSTRUCTIONS, offers_reload
 
 try:
@@ -44,8 +44,6 @@ try:
     from autocontext.adapters.langchain_messages import from_langchain, to_langchain
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
-
-_TODO_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
 
 
 class AutoContextState(AgentState):
@@ -131,7 +129,7 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         memory = self._follow(request.state)
         todos: Any = request.state.get("todos")
         if todos and not self._has_plan:
-            memory.attach_plan_note(_plan(todos))
+            memory.attach_plan_note(plan_of("to-do list", ((t["content"], t["status"]) for t in todos)))
         passing = _passing(request)
         schemas = self._tool_schemas(request.tools)
         system = self._system(request)
@@ -186,14 +184,6 @@ def _passing(request: ModelRequest) -> list[BaseMessage]:
     """What other middleware has put into this request alone: it is sent, and not remembered."""
     held = {id(m) for m in request.state["messages"]} | {m.id for m in request.state["messages"]}
     return [m for m in request.messages if id(m) not in held and (m.id is None or m.id not in held)]
-
-
-def _plan(todos: list[Any]) -> Plan:
-    """The to-do list of TodoListMiddleware as a plan."""
-    return Plan(
-        name="to-do list",
-        subtasks=tuple(SubTask(name=t["content"], state=_TODO_STATES.get(t["status"], "todo")) for t in todos),
-    )
 
 
 def _tool(tool: Described, memory_of: Callable[[Any], AutoContextMemory]) -> BaseTool:
