@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
+from itertools import accumulate
 from typing import Any
 
 from autocontext import Msg, ToolResultBlock, ToolUseBlock, __version__
@@ -133,11 +134,7 @@ def _fit(messages: Sequence[dict[str, Any]], room: int) -> tuple[int, int]:
 
 def _within(blocks: Iterable[list[Any]], cap: int, room: int) -> bool:
     """Whether the texts, cut at `cap`, take at most `room` bytes."""
-    for block in blocks:
-        room -= len(script_json(block[2][:cap]).encode())
-        if room < 0:
-            return False
-    return True
+    return all(used <= room for used in accumulate(len(script_json(block[2][:cap]).encode()) for block in blocks))
 
 
 def _pass(history: SessionHistory, done: Pass, number: Mapping[str, int]) -> dict[str, Any]:
@@ -145,24 +142,24 @@ def _pass(history: SessionHistory, done: Pass, number: Mapping[str, int]) -> dic
         return list(Runs.of(number[id_] for id_ in ids if id_ in number).pairs)
 
     records = []
-    for item in done.edits:
-        event, meta = item.event, item.event.metadata
+    for edit, event in done.edits:
+        meta = event.metadata
         records.append(
             {
                 "label": re.sub(r"^[\d+] +", "", figures.strategy_name(event.event_type)),
-                "uuid": item.edit.uuid,
+                "uuid": edit.uuid,
                 "count": event.compressed_message_count,
                 "before": meta.get("tokenBefore", 0),
                 "after": meta.get("tokenAfter", 0),
                 "model": [meta.get("inputToken", 0), meta.get("outputToken", 0), meta.get("time", 0.0)],
-                "removed": ranges(item.edit.ids),
-                "added": ranges(m.id for m in item.edit.messages),
-                "reload": ranges(history.originals_behind(item.edit.uuid)),
+                "removed": ranges(edit.ids),
+                "added": ranges(m.id for m in edit.messages),
+                "reload": ranges(history.originals_behind(edit.uuid)),
             }
         )
     return {
         "at": done.at,
-        "time": done.edits[0].event.timestamp if done.edits else 0,
+        "time": done.edits[0][1].timestamp if done.edits else 0,
         "before": done.before,
         "after": done.after,
         "messages": [done.messages_before, done.messages_after],

@@ -20,14 +20,6 @@ Point = tuple[int, ...]
 """A model call: messages before it, tokens sent, tokens without compression, then tokens of each of KINDS."""
 
 
-@dataclass(frozen=True)
-class PassEdit:
-    """One edit of a pass, and the event that reports it."""
-
-    edit: Edit
-    event: CompressionEvent
-
-
 @dataclass
 class Pass:
     """What a pass did; sizes are tokens."""
@@ -42,7 +34,8 @@ class Pass:
     messages_after: int = 0
     kept: int = 0
     """Tokens at the start of the context that did not change, so a prompt cache keeps them."""
-    edits: list[PassEdit] = field(default_factory=list)
+    edits: list[tuple[Edit, CompressionEvent]] = field(default_factory=list)
+    """Each with the event that reports it."""
     receipt: str = ""
     """What left the view, in one line."""
 
@@ -128,7 +121,7 @@ class SessionHistory:
         change = self.log.record(entry)
         self._change(entry, change, covered)
         if entry.type == "edited" and self._pass is not None:
-            self._pass.edits += map(PassEdit, entry.edits, entry.events)
+            self._pass.edits += zip(entry.edits, entry.events, strict=True)
         elif entry.type not in ("added", "edited"):
             self._last_sent = min(self._last_sent, self._shared(view))
 

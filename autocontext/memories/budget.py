@@ -6,7 +6,7 @@ finished text and removes lines from the end until it fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autocontext.memories.document import Fact
@@ -177,11 +177,23 @@ def add_facts(block: InjectionBlock, facts: Iterable[RankedFact], *, strict_orde
     block.settle()
 
 
-def fill_up(block: InjectionBlock, facts: Sequence[RankedFact]) -> None:
-    """Use what is left: lengthen shortened facts, then add the beginning of the best fact that was dropped."""
-    if block.left < max(_LEAST_CUT, block.max_tokens * _WASTE):
-        return
+def refill(block: InjectionBlock, facts: Sequence[RankedFact]) -> None:
+    """Use the tokens that the finished text saves against the sum of its parts."""
     by_id = {ranked.fact.id: ranked for ranked in facts}
+    for dropped in [d for d in block.dropped if d.reason == "budget"][:_TRIES]:
+        ranked = by_id.get(dropped.id)
+        if ranked is None or block.is_repeat(ranked):
+            continue
+        if block.cost(ranked.fact.line) <= block.left:
+            block.dropped.remove(dropped)
+            block.take(ranked, ranked.fact.line)
+    block.settle()
+    if block.left >= max(_LEAST_CUT, block.max_tokens * _WASTE):
+        _fill_up(block, by_id)
+
+
+def _fill_up(block: InjectionBlock, by_id: Mapping[str, RankedFact]) -> None:
+    """Lengthen shortened facts, then add the beginning of the best fact that was dropped."""
     for place, (chosen, line) in enumerate(block.taken):
         if not chosen.cut or chosen.id not in by_id:
             continue

@@ -28,6 +28,10 @@ _PIECE = 4
 """Characters of a piece, as in `ranking.features`."""
 
 
+class DamagedBlock(StoreCorruptError):
+    """A block is damaged or of another format; it is made anew from the memories."""
+
+
 class MemoryBlock:
     """The words of some memories, and their ids."""
 
@@ -73,13 +77,13 @@ class MemoryBlock:
 
     @classmethod
     def unpacked(cls, body: bytes) -> MemoryBlock:
-        """The block in these bytes. Raises StoreCorruptError if they have changed, or are of another format."""
+        """The block in these bytes. Raises DamagedBlock if they have changed, or are of another format."""
         try:
             version, *fields = json.loads(zlib.decompress(body).decode("utf-8", "surrogatepass"))
         except (ValueError, TypeError, zlib.error) as e:
-            raise StoreCorruptError(f"the index of memories is damaged ({e})") from e
+            raise DamagedBlock(f"the index of memories is damaged ({e})") from e
         if version != _FORMAT:
-            raise StoreCorruptError("the index of memories is old")
+            raise DamagedBlock("the index of memories is old")
         return cls(*fields)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,15 +54,6 @@ def read_document(source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
     return document
 
 
-def facts_in(document: Mapping[str, Any], user_id: str, now: int) -> Iterator[tuple[int, Memory | str]]:
-    """Each entry of `facts` as a memory, or as the reason why it is not one."""
-    for place, entry in enumerate(document.get("facts", [])):
-        try:
-            yield place, _memory_of(entry, user_id, now)
-        except InvalidMemory as e:
-            yield place, str(e)
-
-
 def sections_in(document: Mapping[str, Any], now: int) -> dict[str, tuple[str, int]]:
     """The summaries that are not empty, by name ("user.workContext"), with their times."""
     sections: dict[str, tuple[str, int]] = {}
@@ -85,9 +76,11 @@ def take_in(
     revision = yield from statements.expect_revision(user_id, expected)
     written_at = _moment(document.get("lastUpdated"), now)
     added, confirmed_count, skipped = 0, 0, []
-    for place, memory in facts_in(document, user_id, now):
-        if isinstance(memory, str):
-            skipped.append((place, memory))
+    for place, entry in enumerate(document.get("facts", [])):
+        try:
+            memory = _memory_of(entry, user_id, now)
+        except InvalidMemory as e:
+            skipped.append((place, str(e)))
             continue
         same = yield from statements.find_same(user_id, memory.content)
         old = ((yield from statements.find(user_id, memory.id)) if memory.id else None) or same

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autocontext.errors import ConfigError
-from autocontext.memories.budget import InjectionBlock, RankedFact, add_facts, add_guaranteed, add_sections, fill_up
+from autocontext.memories.budget import InjectionBlock, RankedFact, add_facts, add_guaranteed, add_sections, refill
 from autocontext.memories.counting import DEFAULT_COUNTER
 from autocontext.memories.document import Fact, facts_of, sections_of
 from autocontext.memories.relevance import FactIndex, Scale, checked_weights, final_scores, index_for
@@ -152,7 +152,7 @@ def _fill(
     add_sections(block, sections, others)
     add_facts(block, others, strict_order=settings.strict_order, most=settings.max_facts)
     if not settings.strict_order and settings.max_facts is None:
-        fill_up(block, others)
+        refill(block, others)
 
 
 def _report(block: InjectionBlock, settings: InjectionSettings) -> InjectionReport:
