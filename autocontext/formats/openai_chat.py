@@ -16,14 +16,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import without_objects
+from autocontext.formats.blocks import Media
 from autocontext.formats.openai_parts import (
     Part,
-    check_list,
     hints,
     is_plain,
     kind_of,
     object_at,
+    objects_in,
     put_back,
     read_call,
     read_function,
@@ -36,18 +36,7 @@ from autocontext.formats.openai_parts import (
     write_function,
     write_part,
 )
-from autocontext.messages import (
-    AudioBlock,
-    ImageBlock,
-    Msg,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    VideoBlock,
-    as_messages,
-    is_rewritten,
-)
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, is_rewritten
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -65,16 +54,9 @@ def from_openai(messages: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
     `developer` becomes role system, `function` role tool; tool results get the name of the tool they answer. Raises
     InvalidMessage naming index and key, as in "messages[3].role: ...".
     """
-    check_list(messages, "messages")
     tools: dict[str, str] = {}
     msgs = []
-    for i, original in enumerate(messages):
-        at = f"messages[{i}]"
-        if isinstance(original, Msg):
-            raise InvalidMessage(f"{at}: is a Msg already, not an OpenAI chat message")
-        message = without_objects(original)
-        if not isinstance(message, Mapping):
-            raise InvalidMessage(f"{at}: must be an object, not {kind_of(message)}")
+    for at, message in objects_in(messages, "messages"):
         try:
             msg = _read(message, tools)
         except InvalidMessage as e:
@@ -241,7 +223,7 @@ def _split(blocks: Sequence[Any], role: str) -> tuple[dict[str, str], list[Part]
             keyed.setdefault(key, []).append(block.thinking)
         elif isinstance(block, TextBlock) and key == "refusal":
             keyed.setdefault(key, []).append(block.text)
-        elif isinstance(block, TextBlock | ImageBlock | AudioBlock | VideoBlock):
+        elif isinstance(block, TextBlock | Media):
             parts.append(block)
     return {key: "\n".join(texts) for key, texts in keyed.items()}, parts
 

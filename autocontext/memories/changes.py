@@ -6,38 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from autocontext.errors import Conflict, InvalidMemory, short
+from autocontext.errors import Conflict, InvalidMemory
 from autocontext.memories import statements
-from autocontext.memories.records import (
-    Memory,
-    checked_confidence,
-    checked_content,
-    checked_importance,
-    checked_json,
-    checked_user,
-    normalised_tags,
-)
-from autocontext.stores.checks import check_id, checked_seconds
+from autocontext.memories.records import Memory, checked
+from autocontext.stores.checks import checked_seconds
 from autocontext.stores.database import Work
-
-
-def checked(memory: Memory) -> Memory:
-    """The memory with its fields as they are stored. Raises InvalidMemory naming a wrong field."""
-    for name in ("category", "source", "source_error", "archived"):
-        value = getattr(memory, name)
-        if value is not None or name == "category":
-            check_id(name, value, InvalidMemory)
-    return replace(
-        memory,
-        user_id=checked_user(memory.user_id),
-        content=checked_content(memory.content),
-        category=memory.category.strip().lower() or "context",
-        tags=normalised_tags(memory.tags),
-        importance=checked_importance(memory.importance),
-        confidence=checked_confidence(memory.confidence),
-        context=checked_json("context", memory.context),
-        metadata=checked_json("metadata", _object("metadata", memory.metadata)),
-    )
 
 
 def add(new: Memory, most: int | None) -> Work[Memory]:
@@ -114,9 +87,3 @@ def expiry(ttl: Any, now: int) -> int | None:
     """When a memory with this `ttl` (seconds) expires, None for never. Raises InvalidMemory."""
     seconds = checked_seconds("ttl", ttl, InvalidMemory)
     return None if seconds is None else now + round(seconds * 1000)
-
-
-def _object(field: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidMemory(f"{field} must be an object with string keys (got {short(value)})")
-    return dict(value)

@@ -10,9 +10,9 @@ from typing import Any
 
 from autocontext.errors import InvalidMemory, StateError, StoreCorruptError
 from autocontext.memories import statements
-from autocontext.memories.changes import checked, confirmed
+from autocontext.memories.changes import confirmed
 from autocontext.memories.document import SECTIONS, summary_of
-from autocontext.memories.records import Memory, iso, millis
+from autocontext.memories.records import Memory, checked, iso, millis
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.stores.database import Work
 

@@ -17,7 +17,7 @@ from autocontext.memories import changes, exchange, statements
 from autocontext.memories.exchange import ImportReport
 from autocontext.memories.finding import Query, UserIndex
 from autocontext.memories.large import FEW, LargeIndex
-from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user, normalised_tags, stats_of
+from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked, checked_user, stats_of
 from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.stores.checks import check_id, check_whole
@@ -79,12 +79,13 @@ class MemoryStore(DatabasePart):
         Raises InvalidMemory naming the field.
         """
         now = self._clock()
-        new = changes.checked(
+        new = checked(
             Memory(
-                id="", user_id=user_id, content=content, category=category, tags=normalised_tags(tags),
-                importance=importance, confidence=confidence, context=context, source=source,
-                source_error=source_error, metadata=metadata or {}, created_at=now, updated_at=now,
-                last_accessed=now, expires_at=changes.expiry(ttl, now),
+                id="", user_id=user_id, content=content, category=category, importance=importance,
+                tags=tags,  # type: ignore[arg-type]  # checked right away
+                confidence=confidence, context=context, source=source, source_error=source_error,
+                metadata=metadata or {}, created_at=now, updated_at=now, last_accessed=now,
+                expires_at=changes.expiry(ttl, now),
             )
         )  # fmt: skip
         return (yield from write(lambda: changes.add(new, self._most)))
