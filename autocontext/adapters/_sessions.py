@@ -44,29 +44,25 @@ class Sessions:
         self._lock = fork_lock()
         self._memories: OrderedDict[tuple[str, str], AutoContextMemory] = OrderedDict()
         self._bound_key: tuple[str, str] | None = None
-        self._passed = self._bound = memory
+        self._passed = self.bound = memory
+        """`bound`: the one memory, when there is only one."""
         plan, session_id = options.get("plan"), options.get("session_id")
         if memory is not None and plan is not None:
             memory.attach_plan_note(plan)
         if memory is None and session_id is not None:
-            self._bound = self._open(session_id, self._user_id, self._store)
-
-    @property
-    def bound(self) -> AutoContextMemory | None:
-        """The one memory, when there is only one."""
-        return self._bound
+            self.bound = self._open(session_id, self._user_id, self._store)
 
     @property
     def config(self) -> AutoContextConfig | None:
         """The configuration of all memories."""
-        return self._bound.config if self._bound is not None else self._options.get("config")
+        return self.bound.config if self.bound is not None else self._options.get("config")
 
     def one(self) -> AutoContextMemory:
         """The memory of an adapter that serves one conversation; opened now if none was named."""
         with self._lock:
-            if self._bound is None:
-                self._bound = self._open(None, self._user_id, self._store)
-            return self._bound
+            if self.bound is None:
+                self.bound = self._open(None, self._user_id, self._store)
+            return self.bound
 
     def of(self, session_id: str, user_id: str | None = None, *, kept: bool = True) -> AutoContextMemory:
         """The memory of a session. One that is not `kept` is not written to the store: nobody knows its id.
@@ -75,9 +71,9 @@ class Sessions:
         """
         key = self._key(session_id, user_id)
         with self._lock:
-            if self._bound is not None:
+            if self.bound is not None:
                 self._check(key, kept=kept)
-                return self._bound
+                return self.bound
             if key not in self._memories:
                 self._memories[key] = self._open(session_id, key[0], self._store) if kept else self._open(None, key[0])
                 if len(self._memories) > _MAX_OPEN:
@@ -97,8 +93,8 @@ class Sessions:
             with self._lock:
                 if memory is self._passed:
                     raise
-                if memory is self._bound:
-                    self._bound = self._open(memory.session.session_id, memory.session.user_id, self._store)
+                if memory is self.bound:
+                    self.bound = self._open(memory.session.session_id, memory.session.user_id, self._store)
                 else:
                     self._memories.pop(self._key(session_id, user_id), None)
             memory = self.of(session_id, user_id, kept=kept)

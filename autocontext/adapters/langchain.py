@@ -21,7 +21,7 @@ from autocontext.adapters.options import MemoryOptions, Openable, with_memory_op
 from autocontext.errors import MissingExtraError
 from autocontext.flows.forking import fork_lock
 from autocontext.memory import AutoContextMemory
-from autocontext.messages import Msg
+from autocontext.messages import Msg, is_compressed
 from autocontext.plan import plan_of
 from autocontext.tools import INSTRUCTIONS, offers_reload
 
@@ -138,11 +138,9 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
 
     def _request(self, request: ModelRequest, view: list[Msg]) -> ModelRequest:
         own = {m.id: m for m in request.state["messages"]}
-        as_they_are = {m.id for m in view if m.origin is None and "_compress_meta" not in m.metadata}
         messages: list[Any] = []
         for msg in view:
-            unchanged = msg.id in as_they_are and msg.id in own
-            messages.extend([own[msg.id]] if unchanged else to_langchain([msg]))
+            messages.extend(to_langchain([msg]) if is_compressed(msg) or msg.id not in own else [own[msg.id]])
         return request.override(messages=[*messages, *_passing(request)], system_message=self._system(request))
 
     def _system(self, request: ModelRequest) -> SystemMessage | None:

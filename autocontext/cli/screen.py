@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Self, TextIO, TypeAlias
+from types import FrameType
+from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from autocontext.cli.layout import Column, cells, column_widths, fit_columns, printable
 from autocontext.cli.streams import escaped, terminal_of
@@ -35,16 +35,18 @@ class Interrupts:
     came = False
     """Whether there was one."""
 
-    def __enter__(self) -> Self:
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """While this lasts, an interrupt is noted; other handlers than Python's own are left alone."""
         in_main = threading.current_thread() is threading.main_thread()
-        self._ours = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if self._ours:
+        ours = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if ours:
             signal.signal(signal.SIGINT, self._interrupt)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, trace: TracebackType | None) -> None:
-        if self._ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            yield
+        finally:
+            if ours:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (a handler's signature)
         self.came = True
@@ -167,10 +169,6 @@ class Screen:
         """Flush stdout, before slow work."""
         sys.stdout.flush()
 
-    def clear(self) -> None:
-        """Clear a terminal; elsewhere write an empty line."""
-        print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "", file=terminal_of(sys.stdout))
-
     @contextmanager
     def live(self) -> Iterator[Redraw]:
         """For output that changes: on a terminal each redraw replaces the last, elsewhere it follows."""
@@ -179,7 +177,7 @@ class Screen:
         def redraw(draw: Callable[[], None]) -> None:
             nonlocal first
             if not first:
-                self.clear()
+                print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "", file=terminal_of(sys.stdout))
             draw()
             self.flush()
             first = False

@@ -83,17 +83,21 @@ def _read(message: Mapping[str, Any], tools: Mapping[str, str]) -> Msg:
         if shape == "null" and any(isinstance(b, ToolUseBlock) for b in after):
             shape = None  # what a message with calls and no text has anyway
     own = "system" if role == "developer" else role
-    name = message.get("name")
-    named = isinstance(name, str) and name != ""
-    if named:
+    name = _name_in(message)
+    if name:
         known.add("name")
     metadata = remember(
         role="developer" if role == "developer" else None,
         content=shape,
-        named=named and not _sendable(str(name), own),
+        named=name != "" and not _sendable(name, own),
         extra=rest(message, known),
     )
-    return _msg(message, role=own, name=name if named else "", content=(*before, *content, *after), metadata=metadata)
+    return _msg(message, role=own, name=name, content=(*before, *content, *after), metadata=metadata)
+
+
+def _name_in(message: Mapping[str, Any]) -> str:
+    name = message.get("name")
+    return name if isinstance(name, str) else ""
 
 
 def _msg(message: Mapping[str, Any], **fields: Any) -> Msg:
@@ -144,17 +148,15 @@ def legacy_id(name: str) -> str:
 def _read_result(message: Mapping[str, Any], tools: Mapping[str, str]) -> ToolResultBlock:
     legacy = message["role"] == "function"
     call_id = legacy_id(text_at(message, "name")) if legacy else text_at(message, "tool_call_id")
-    name = message.get("name")
-    named = isinstance(name, str) and name != ""
+    name = _name_in(message)
     known = {"role", "content", "tool_call_id"} if not legacy else {"role", "content"}
-    if named or legacy:
+    if name or legacy:
         known.add("name")
     content = message.get("content")
     blocks, shape = ((), None) if isinstance(content, str) else _read_content(message)
     output = content if isinstance(content, str) else blocks if shape in ("parts", "empty") else ""
-    metadata = remember(legacy=legacy, named=named and not legacy, content=shape, extra=rest(message, known))
-    shown = str(name) if named else tools.get(call_id, "")
-    return ToolResultBlock(id=call_id, name=shown, output=output, metadata=metadata)
+    metadata = remember(legacy=legacy, named=name != "" and not legacy, content=shape, extra=rest(message, known))
+    return ToolResultBlock(id=call_id, name=name or tools.get(call_id, ""), output=output, metadata=metadata)
 
 
 # --------------------------------------------------------------------------------------------------------- writing

@@ -36,12 +36,6 @@ _RETRYABLE = frozenset(
 )
 
 
-def require(package: str, owner: str) -> None:
-    """Raise MissingExtraError when the SDK `package` is not installed; imports nothing."""
-    if importlib.util.find_spec(package) is None:
-        raise MissingExtraError(owner, package)
-
-
 def checked_key(key: str | None, owner: str, variable: str) -> SecretStr:
     """The key as a SecretStr. Raises ConfigError for a missing key or one that no HTTP header can carry."""
     key = (key or "").strip()
@@ -142,7 +136,8 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
         extra: dict[str, Any],
     ) -> None:
         name = type(self).__name__
-        require(self.sdk, name)
+        if importlib.util.find_spec(self.sdk) is None:
+            raise MissingExtraError(name, self.sdk)
         if conflicts := sorted(extra.keys() & self.reserved):
             raise ConfigError(f"{name} sets {', '.join(conflicts)} itself; leave it out")
         self.model = model
