@@ -18,7 +18,8 @@ from pydantic import SecretStr
 
 from autocontext.errors import ConfigError, MissingExtraError, ModelError
 from autocontext.flows.forking import fork_lock, part_at_fork
-from autocontext.models.per_loop import PerLoop, inherited
+from autocontext.flows.threads import in_thread
+from autocontext.models.per_loop import inherited
 from autocontext.requests import ModelReply, ModelRequest, Usage
 
 _MAX_ERROR_TEXT = 300
@@ -107,10 +108,9 @@ class _Closable(Protocol):
 
 
 Client = TypeVar("Client", bound=_Closable)
-AsyncClient = TypeVar("AsyncClient")
 
 
-class ServiceModel(ABC, Generic[Client, AsyncClient]):
+class ServiceModel(ABC, Generic[Client]):
     """A model behind a service: its SDK is optional, its key is never shown, its failures are ModelErrors.
 
     Raises ConfigError without a key or for an `extra` that the model sets itself, MissingExtraError without the SDK.
@@ -148,7 +148,6 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
         """Parameters of each request."""
         self._lock = fork_lock()
         self._client: Client | None = None
-        self._clients = self._per_loop()
         part_at_fork(self)
 
     def __repr__(self) -> str:
@@ -177,25 +176,19 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
         raise failure
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
-        """The model's reply, without blocking the event loop. Raises ModelError, which never holds the key."""
-        start = time.perf_counter()
-        try:
-            client = await self._clients.client()
-            return self._reply(await self._acall(client, request), start)
-        except Exception as e:  # noqa: BLE001 (as above)
-            failure = self._model_error(e)
-        raise failure
+        """`complete` in a thread, without blocking the event loop. A cancelled call ends with its timeout."""
+        return await in_thread(lambda: self.complete(request))
 
     def close(self) -> None:
-        """Close the connections of `complete`; a later call opens new ones."""
+        """Close the connections; a later call opens new ones."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
             client.close()
 
     async def aclose(self) -> None:
-        """Close the connections of `acomplete` in this event loop; they close by themselves when it shuts down."""
-        await self._clients.aclose()
+        """`close` for asynchronous callers."""
+        await in_thread(self.close)
 
     def _model_error(self, e: Exception) -> ModelError:
         if isinstance(e, ModelError):
@@ -242,19 +235,11 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
     # ------------------------------------------------------------------------------------ what subclasses implement
     @abstractmethod
     def _connect(self) -> Client:
-        """Open a client for `complete`."""
-
-    @abstractmethod
-    def _per_loop(self) -> PerLoop[AsyncClient]:
-        """Clients for `acomplete`, by event loop; they must not reference the model."""
+        """Open a client."""
 
     @abstractmethod
     def _call(self, client: Client, request: ModelRequest) -> Any:
         """The service's answer."""
-
-    @abstractmethod
-    async def _acall(self, client: AsyncClient, request: ModelRequest) -> Any:
-        """The service's answer, without blocking the event loop."""
 
     @abstractmethod
     def _reply(self, answer: Any, start: float) -> ModelReply:
