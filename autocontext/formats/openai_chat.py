@@ -169,10 +169,15 @@ def to_openai(messages: Iterable[Msg]) -> list[dict[str, Any]]:
     refuses there, follow the results in a user message. Several text blocks become one text, joined as in `Msg.text`.
     `is_error` has no counterpart. Raises InvalidMessage naming the index of what is not a Msg.
     """
+    return write_chat(messages, media_after=False)
+
+
+def write_chat(messages: Iterable[Msg], *, media_after: bool) -> list[dict[str, Any]]:
+    """`to_openai`; with `media_after` images follow the results also where they came as parts of one."""
     written: list[dict[str, Any]] = []
     media: list[dict[str, Any]] = []
     for msg in as_messages(messages):
-        for message, shown in _write(msg):
+        for message, shown in _write(msg, media_after=media_after):
             if media and message["role"] not in ("tool", "function"):
                 written.append({"role": "user", "content": media})
                 media = []
@@ -181,10 +186,10 @@ def to_openai(messages: Iterable[Msg]) -> list[dict[str, Any]]:
     return [*written, {"role": "user", "content": media}] if media else written
 
 
-def _write(msg: Msg) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _write(msg: Msg, *, media_after: bool) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """The dicts that stand for one Msg, each with the parts that must be shown after the results."""
     spoken = _write_spoken(msg)
-    results = [_write_result(block) for block in msg.tool_results]
+    results = [_write_result(block, media_after=media_after) for block in msg.tool_results]
     if spoken is None:
         return (yield from results)
     if msg.tool_uses:
@@ -251,7 +256,7 @@ def _write_content(parts: Sequence[Part], role: str, shape: Any, *, calls: bool)
     return {"content": "\n".join(map(stand_in, parts))}
 
 
-def _write_result(block: ToolResultBlock) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _write_result(block: ToolResultBlock, *, media_after: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     known = hints(block)
     message = {"role": "tool", "tool_call_id": block.id}
     if known.get("legacy"):
@@ -260,10 +265,11 @@ def _write_result(block: ToolResultBlock) -> tuple[dict[str, Any], list[dict[str
         message["name"] = block.name
     output: Sequence[Any] = (TextBlock(text=block.output),) if isinstance(block.output, str) else block.output
     parts = [b for b in output if not isinstance(b, ThinkingBlock)]
-    shape = known.get("content")
+    media = [b for b in parts if not isinstance(b, TextBlock)]
+    shape = None if media and media_after else known.get("content")
     if not block.output and shape != "parts":
         parts = []
-    media = [] if shape == "parts" else [b for b in parts if not isinstance(b, TextBlock)]
+    media = [] if shape == "parts" else media
     if media and block.text:  # the text stays as it is, only a result without any is named
         parts = [b for b in parts if isinstance(b, TextBlock)]
     content = _write_content(parts, "tool", shape, calls=False)

@@ -12,11 +12,11 @@ from autocontext.errors import ContextOverflowError, InvalidMessage, short
 from autocontext.flows import DoesSteps, Flow, compute, operation, sync_and_async
 from autocontext.flows.logs import logger
 from autocontext.formats.anthropic_messages import sendable_messages
-from autocontext.formats.openai_chat import to_openai as write_chat
+from autocontext.formats.openai_chat import write_chat
 from autocontext.formats.openai_responses import to_responses
 from autocontext.formats.reading import Message, read_messages
 from autocontext.formats.sendable import sendable
-from autocontext.formats.strict import allowed, media_after, strict_chat, strict_items
+from autocontext.formats.strict import allowed, strict_chat, strict_items
 from autocontext.messages import Msg, ToolResultBlock, with_words_of_user
 
 _WORDS = r"(.{1,20000}?)"
@@ -182,7 +182,7 @@ class ProviderMessages(DoesSteps, ABC):
 
 
 def _chat(msgs: list[Msg]) -> list[dict[str, Any]]:
-    return strict_chat(write_chat(media_after(msgs)), allowed(msgs))
+    return strict_chat(write_chat(msgs, media_after=True), allowed(msgs))
 
 
 def _items(msgs: list[Msg]) -> list[dict[str, Any]]:

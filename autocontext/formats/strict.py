@@ -15,7 +15,7 @@ from autocontext.formats.blocks import carried_text
 from autocontext.formats.fields import ANTHROPIC, BLOCKS, CHAT, ITEMS, RESPONSES_INPUT, RESPONSES_OUTPUT, RESULT_BLOCKS
 from autocontext.formats.fitting import Fields, Fitting, Kinds, Unfit
 from autocontext.formats.openai_chat import legacy_id
-from autocontext.messages import WIRE_HINTS, Msg, TextBlock, ThinkingBlock, ToolResultBlock
+from autocontext.messages import Msg
 
 SDK_FIELDS = "_sdk_fields"
 """Metadata key: fields and types of an SDK's object that the tables do not know; they go back all the same."""
@@ -86,27 +86,6 @@ def allowed(messages: Iterable[Msg]) -> frozenset[str]:
 
 
 # -------------------------------------------------------------------------------------------------------------- chat
-def media_after(messages: Iterable[Msg]) -> list[Msg]:
-    """The messages, with media of results where `to_openai` shows them: after the results, in a user's message."""
-    return [
-        m.model_copy(update={"content": tuple(map(_unparted, m.content))}) if any(map(_has_media, m.content)) else m
-        for m in messages
-    ]
-
-
-def _has_media(block: Any) -> bool:
-    if not isinstance(block, ToolResultBlock) or isinstance(block.output, str) or WIRE_HINTS not in block.metadata:
-        return False
-    return any(not isinstance(b, TextBlock | ThinkingBlock) for b in block.output)
-
-
-def _unparted(block: Any) -> Any:
-    if not _has_media(block):
-        return block
-    own = {key: value for key, value in block.metadata[WIRE_HINTS].items() if key != "content"}
-    return block.model_copy(update={"metadata": {**block.metadata, WIRE_HINTS: own}})
-
-
 def strict_chat(messages: Iterable[dict[str, Any]], known: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
     """OpenAI chat messages without what strict services refuse."""
     fitting = Fitting(repair=True, known=known)

@@ -11,21 +11,18 @@ import os
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autocontext.errors import ModelError
 from autocontext.models.services import ServiceModel, chat_messages, is_retryable, retry_after, scrub, shown_url
 from autocontext.requests import ModelReply, ModelRequest
-
-if TYPE_CHECKING:
-    import requests
 
 _KEY_FILE_VARIABLE = "DASHSCOPE_API_KEY_FILE_PATH"
 _POOL = 32
 """Pooled connections; the SDK's shared session pools 10 and warns about each further one."""
 
 
-class DashScopeChatModel(ServiceModel["requests.Session"]):
+class DashScopeChatModel(ServiceModel):
     """A model behind DashScope's native text generation API, sync and async.
 
     `timeout` is in seconds, between bytes (the SDK's definition).
@@ -56,7 +53,7 @@ class DashScopeChatModel(ServiceModel["requests.Session"]):
             api_key = Path(path).read_text(encoding="utf-8")
         super().__init__(model, key=api_key, base_url=base_url, timeout=timeout, temperature=temperature, extra=extra)
 
-    def _connect(self) -> requests.Session:
+    def _connect(self) -> Any:
         import requests
         from requests.adapters import HTTPAdapter
 
@@ -65,7 +62,7 @@ class DashScopeChatModel(ServiceModel["requests.Session"]):
             session.mount(scheme, HTTPAdapter(pool_maxsize=_POOL))
         return session
 
-    def _call(self, client: requests.Session, request: ModelRequest) -> Any:
+    def _call(self, client: Any, request: ModelRequest) -> Any:
         from dashscope import Generation
 
         return Generation.call(api_key=self._key.get_secret_value(), session=client, **self._arguments(request))

@@ -7,17 +7,14 @@ Request and reply shapes: OpenAI API reference, "Create chat completion".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from autocontext.errors import ModelError
 from autocontext.models.services import ServiceModel, chat_messages, is_retryable, retry_after, scrub, shown_url
 from autocontext.requests import ModelReply, ModelRequest
 
-if TYPE_CHECKING:
-    from openai import OpenAI
 
-
-class OpenAIChatModel(ServiceModel["OpenAI"]):
+class OpenAIChatModel(ServiceModel):
     """A model behind OpenAI's chat completions API, sync and async.
 
     `timeout` is in seconds, per attempt. `max_retries` is the SDK's and 0 by default, because the caller retries.
@@ -47,13 +44,13 @@ class OpenAIChatModel(ServiceModel["OpenAI"]):
         self._limit_field = limit_field
         super().__init__(model, key=api_key, base_url=base_url, timeout=timeout, temperature=temperature, extra=extra)
 
-    def _connect(self) -> OpenAI:
+    def _connect(self) -> Any:
         import openai
 
         key = self._key.get_secret_value()
         return openai.OpenAI(api_key=key, base_url=self.base_url, timeout=self.timeout, max_retries=self.max_retries)
 
-    def _call(self, client: OpenAI, request: ModelRequest) -> Any:
+    def _call(self, client: Any, request: ModelRequest) -> Any:
         return client.chat.completions.create(**self._arguments(request, str(client.base_url)))
 
     def _arguments(self, request: ModelRequest, address: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -103,14 +103,7 @@ def reply_text(content: Any) -> str:
     return _THOUGHTS.sub("", content).strip() if isinstance(content, str) else ""
 
 
-class _Closable(Protocol):
-    def close(self) -> Any: ...
-
-
-Client = TypeVar("Client", bound=_Closable)
-
-
-class ServiceModel(ABC, Generic[Client]):
+class ServiceModel(ABC):
     """A model behind a service: its SDK is optional, its key is never shown, its failures are ModelErrors.
 
     Raises ConfigError without a key or for an `extra` that the model sets itself, MissingExtraError without the SDK.
@@ -147,13 +140,13 @@ class ServiceModel(ABC, Generic[Client]):
         self._settings = extra if temperature is None else {"temperature": temperature, **extra}
         """Parameters of each request."""
         self._lock = fork_lock()
-        self._client: Client | None = None
+        self._client: Any = None
         part_at_fork(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={shown_url(self.base_url)!r})"
 
-    def before_fork(self, until: float) -> None:
+    def before_fork(self, until: float) -> None:  # noqa: B027 (a service has nothing to add)
         """Nothing to wait for: the client stays the parent's."""
 
     def after_fork(self, *, in_child: bool) -> None:
@@ -234,11 +227,11 @@ class ServiceModel(ABC, Generic[Client]):
 
     # ------------------------------------------------------------------------------------ what subclasses implement
     @abstractmethod
-    def _connect(self) -> Client:
+    def _connect(self) -> Any:
         """Open a client."""
 
     @abstractmethod
-    def _call(self, client: Client, request: ModelRequest) -> Any:
+    def _call(self, client: Any, request: ModelRequest) -> Any:
         """The service's answer."""
 
     @abstractmethod
