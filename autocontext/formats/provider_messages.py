@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
@@ -58,7 +57,7 @@ T = TypeVar("T")
 _log = logger("autocontext.messages")  # the name that docs/production.md gives
 
 
-class ProviderMessages(DoesSteps, ABC):
+class ProviderMessages(DoesSteps):
     """Takes dicts in providers' formats, and gives the context in them.
 
     What comes out is what a strict service takes: a call without a result is answered by a line that says so
@@ -68,33 +67,17 @@ class ProviderMessages(DoesSteps, ABC):
     unsent: set[str]
     """Names of fields that were added and that no provider takes; each is warned of once."""
 
-    @abstractmethod
-    def _names_of_calls(self, ids: AbstractSet[str]) -> dict[str, str]:
-        """By id, the tool of the latest call in the working view that has it."""
-
-    @abstractmethod
-    def add_messages(self, msgs: Iterable[Msg]) -> None:
-        """Add messages at the end, in order, all or none."""
-
-    @abstractmethod
-    def get_messages(self) -> list[Msg]:
-        """What the model should see; compresses first if a threshold is reached."""
-
-    @abstractmethod
-    async def aget_messages(self) -> list[Msg]:
-        """What the model should see; compresses first, without blocking the event loop."""
-
-    @abstractmethod
-    def overflow(self) -> str:
-        """Why the view does not fit its window; "" if it does."""
-
-    @abstractmethod
-    async def amake_readable(self, provider: str) -> None:
-        """`make_readable` without blocking the event loop."""
-
-    @abstractmethod
-    def make_readable(self, provider: str) -> None:
-        """Put the originals of compactions that this provider ("openai", "anthropic", "") cannot read into the view."""
+    # What the memory has:
+    _names_of_calls: Callable[[AbstractSet[str]], dict[str, str]]
+    """By id, the tool of the latest call in the working view that has it."""
+    add_messages: Callable[[Iterable[Msg]], None]
+    get_messages: Callable[[], list[Msg]]
+    aget_messages: Callable[[], Awaitable[list[Msg]]]
+    overflow: Callable[[], str]
+    """Why the view does not fit its window; "" if it does."""
+    make_readable: Callable[[str], None]
+    """Puts the originals of compactions that this provider ("openai", "anthropic", "") cannot read into the view."""
+    amake_readable: Callable[[str], Awaitable[None]]
 
     def as_sent(self, messages: Iterable[Msg]) -> list[Msg]:
         """The messages of a request in a form that strict services take: see `adapters.sendable`."""

@@ -162,14 +162,6 @@ class AutoContext(DatabasePart):
 
         return [Tool(t.name, t.schema(), t, t.acall) for t in memory_tools(self.memories, user_id=user_id)]
 
-    def memory_instructions(self, user_id: str) -> list[str]:
-        """Text for the system prompt about the memory tools."""
-        if not user_id:
-            return []
-        from autocontext.memories import INSTRUCTIONS  # noqa: PLC0415 (as above)
-
-        return [INSTRUCTIONS]
-
     def erase(self, session_id: str, ids: Iterable[str], *, user_id: str = "") -> int:
         """Erase messages from all parts; returns how many of the ids the session has.
 

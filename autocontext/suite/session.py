@@ -133,7 +133,11 @@ class Session(DoesSteps):
     @property
     def instructions(self) -> str:
         """Text for the system prompt about these tools."""
-        return "\n\n".join([INSTRUCTIONS, *self._context.memory_instructions(self.user_id)])
+        if not self.user_id:
+            return INSTRUCTIONS
+        from autocontext.memories import INSTRUCTIONS as OF_MEMORIES  # noqa: PLC0415 (imports rankers)
+
+        return f"{INSTRUCTIONS}\n\n{OF_MEMORIES}"
 
     # -------------------------------------------------------------------------------------------------------- saving
     def _save(self) -> Flow[SaveReport]:
