@@ -27,7 +27,7 @@ class MemoryTool(AgentTool):
     refused = (AutoContextError, TypeError, ValueError)
 
     def __init__(self, name: str, store: MemoryStore, fixed: Mapping[str, Any]) -> None:
-        description, parameters, required = _TOOLS[name]
+        description, parameters, required, self._worded = _TOOLS[name]
         super().__init__(name, description, {key: _PARAMETERS[key] for key in parameters.split()}, required)
         self._store, self._fixed = store, fixed
 
@@ -36,7 +36,7 @@ class MemoryTool(AgentTool):
             arguments["limit"] = whole_or(_DEFAULT, arguments["limit"], 1, _MOST)
         method = self.name.removeprefix("memory_")
         do, ado = getattr(self._store, method), getattr(self._store, f"a{method}")
-        return _WORDINGS[self.name]((yield flows.operation(do, ado, **arguments, **self._fixed)))
+        return self._worded((yield flows.operation(do, ado, **arguments, **self._fixed)))
 
 
 def memory_tools(store: MemoryStore, *, user_id: str, source: str | None = None) -> list[MemoryTool]:
@@ -51,22 +51,6 @@ def memory_tools(store: MemoryStore, *, user_id: str, source: str | None = None)
 
 _DEFAULT, _MOST = 5, 50
 """Results of one search."""
-_TOOLS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "memory_add": (
-        "Remember one lasting fact about the user.", "content category tags importance", ("content",)
-    ),
-    "memory_search": (
-        "Find what is remembered about the user, best match first.", "query limit min_importance tags", ("query",)
-    ),
-    "memory_update": (
-        "Change a memory that is no longer right.", "memory_id content category tags importance", ("memory_id",)
-    ),
-    "memory_delete": (
-        "Delete a memory permanently, when the user asks for that.", "memory_id", ("memory_id",)
-    ),
-    "memory_stats": ("How much is remembered about the user, and under which tags.", "", ()),
-}  # fmt: skip
-"""Of each tool the description, the parameters, and those that are required."""
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "content": {"type": "string", "description": "The fact in one full sentence."},
     "category": {
@@ -119,10 +103,21 @@ def _stats_text(stats: MemoryStats) -> str:
     return json.dumps({**vars(stats), "top_tags": dict(stats.top_tags)}, ensure_ascii=False)
 
 
-_WORDINGS: Mapping[str, Callable[[Any], str]] = {
-    "memory_add": _add_text,
-    "memory_search": _search_text,
-    "memory_update": _update_text,
-    "memory_delete": _delete_text,
-    "memory_stats": _stats_text,
-}
+_TOOLS: Mapping[str, tuple[str, str, tuple[str, ...], Callable[[Any], str]]] = {
+    "memory_add": (
+        "Remember one lasting fact about the user.", "content category tags importance", ("content",), _add_text
+    ),
+    "memory_search": (
+        "Find what is remembered about the user, best match first.", "query limit min_importance tags", ("query",),
+        _search_text,
+    ),
+    "memory_update": (
+        "Change a memory that is no longer right.", "memory_id content category tags importance", ("memory_id",),
+        _update_text,
+    ),
+    "memory_delete": (
+        "Delete a memory permanently, when the user asks for that.", "memory_id", ("memory_id",), _delete_text
+    ),
+    "memory_stats": ("How much is remembered about the user, and under which tags.", "", (), _stats_text),
+}  # fmt: skip
+"""Of each tool the description, the parameters, those that are required, and how the result is worded."""
