@@ -181,10 +181,11 @@ _COLUMNS = (
 
 def _row(title: str, results: Sequence[ReplayResult]) -> list[str]:
     """The figures of one conversation, or of several together."""
-    messages, calls, full = (sum(n) for n in zip(*((r.messages, len(r.calls), r.tokens) for r in results), strict=True))
+    calls, full = sum(len(r.calls) for r in results), sum(r.tokens for r in results)
     sent, without = sum(r.sent for r in results), sum(r.sent_without for r in results)
     share = f"{sent / without:.0%}" if without else "-"
-    numbers = (f"{messages:,}", f"{calls:,}", f"{full:,}", f"{max(r.largest for r in results):,}")
+    largest = max(r.largest for r in results)
+    numbers = (f"{sum(r.messages for r in results):,}", f"{calls:,}", f"{full:,}", f"{largest:,}")
     broken = any(r.came_broken for r in results)
     verdict = "✗" if not all(r.passed for r in results) else "was broken" if broken else "✓"
     return [printable(title), *numbers, share, f"{sum(r.intact for r in results):,}", verdict]

@@ -6,6 +6,7 @@ first. A call that has none by then is answered in the next request: see `format
 
 from __future__ import annotations
 
+import inspect
 import threading
 from contextlib import suppress
 from itertools import takewhile
@@ -37,10 +38,13 @@ class Calls:
 
         The threads are daemons: a tool that hangs keeps no program from ending.
         """
+        work = self._run()
         try:
-            run_to_end(self._run(), aside=True)
+            run_to_end(work, aside=True)
         finally:
-            with suppress(AutoContextError):  # what ends the run is what the caller hears of
+            with suppress(AutoContextError, ValueError):  # what ends the run is what the caller hears of
+                if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+                    work.close()  # an interrupt came before it began
                 self._store()
         self._raise()
 
