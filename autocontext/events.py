@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from autocontext.messages import JsonObject, Value
-from autocontext.requests import Usage
+from autocontext.requests import Summed, Usage
 
 TOOL_INVOCATION_COMPRESS = "TOOL_INVOCATION_COMPRESS"
 LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION = "LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION"
@@ -155,7 +155,7 @@ class UsageTotals(Value):
         )
 
 
-class CallCounts(Value):
+class CallCounts(Summed):
     """Tool calls, and how many of them were made before or read what was read before."""
 
     calls: int = 0
@@ -165,22 +165,6 @@ class CallCounts(Value):
     """Calls that read what an earlier call of the tool had read, or another part of it, and all reloads."""
     reloads: int = 0
     """Of `reread`, uses of `context_reload`."""
-
-    def __add__(self, other: CallCounts) -> CallCounts:
-        return CallCounts(
-            calls=self.calls + other.calls,
-            repeated=self.repeated + other.repeated,
-            reread=self.reread + other.reread,
-            reloads=self.reloads + other.reloads,
-        )
-
-    def __sub__(self, other: CallCounts) -> CallCounts:
-        return CallCounts(
-            calls=self.calls - other.calls,
-            repeated=self.repeated - other.repeated,
-            reread=self.reread - other.reread,
-            reloads=self.reloads - other.reloads,
-        )
 
 
 class Repeats(Value):

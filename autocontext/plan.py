@@ -36,6 +36,15 @@ class Plan(Value):
     subtasks: tuple[SubTask, ...] = Field(default=())
 
 
+_LISTED_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
+
+
+def plan_of(name: str, steps: Iterable[tuple[str, str]]) -> Plan:
+    """A framework's list of steps, each with its state, as a plan."""
+    tasks = (SubTask(name=step, state=_LISTED_STATES.get(state, "todo")) for step, state in steps)
+    return Plan(name=name, subtasks=tuple(tasks))
+
+
 @runtime_checkable
 class PlanLike(Protocol):
     """Any plan object; each pass reads it again, so it may change in place."""

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import re
+from typing import Self
 
 from pydantic import Field
 
 from autocontext.messages import Value
 
 
-class Usage(Value):
+class Summed(Value):
+    """Numbers that are added and subtracted field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{name: number + getattr(other, name) for name, number in self})
+
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(**{name: number - getattr(other, name) for name, number in self})
+
+
+class Usage(Summed):
     """Tokens and seconds of one model call."""
 
     input_tokens: int = Field(default=0, ge=0)
     output_tokens: int = Field(default=0, ge=0)
     seconds: float = Field(default=0.0, ge=0)
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            seconds=self.seconds + other.seconds,
-        )
 
 
 class ModelRequest(Value):

@@ -7,7 +7,8 @@ import asyncio
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -85,25 +86,19 @@ class ScriptedModel:
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The next reply; blocks for the latency."""
-        script = self._begin(request)
-        try:
-            reply, seconds = self._resolve(script, request)
+        with self._answering(request) as (reply, seconds):
             time.sleep(seconds)
             return _make_reply(reply, request, seconds)
-        finally:
-            self._end()
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         """The next reply; sleeps for the latency without blocking the loop."""
-        script = self._begin(request)
-        try:
-            reply, seconds = self._resolve(script, request)
+        with self._answering(request) as (reply, seconds):
             await asyncio.sleep(seconds)
             return _make_reply(reply, request, seconds)
-        finally:
-            self._end()
 
-    def _begin(self, request: ModelRequest) -> Reply:
+    @contextmanager
+    def _answering(self, request: ModelRequest) -> Iterator[tuple[Answer, float]]:
+        """The scripted answer and the seconds that it takes."""
         with self._lock:
             self.requests.append(request)
             number = len(self.requests)
@@ -113,18 +108,15 @@ class ScriptedModel:
                 )
             self._running += 1
             self.max_concurrent = max(self.max_concurrent, self._running)
-            return self._script[min(number, len(self._script)) - 1]
-
-    def _end(self) -> None:
-        with self._lock:
-            self._running -= 1
-
-    def _resolve(self, script: Reply, request: ModelRequest) -> tuple[Answer, float]:
-        is_function = callable(script) and not isinstance(script, type)
-        reply: Answer = script(request) if is_function else script  # type: ignore[assignment,operator]  # a class is an exception's
-        if isinstance(reply, Delayed):
-            return reply.reply, self._latency + reply.seconds
-        return reply, self._latency
+            script = self._script[min(number, len(self._script)) - 1]
+        try:
+            is_function = callable(script) and not isinstance(script, type)
+            reply: Answer = script(request) if is_function else script  # type: ignore[assignment,operator]  # a class is an exception's
+            delayed = reply if isinstance(reply, Delayed) else Delayed(0.0, reply)
+            yield delayed.reply, self._latency + delayed.seconds
+        finally:
+            with self._lock:
+                self._running -= 1
 
 
 def _make_reply(reply: Answer, request: ModelRequest, seconds: float) -> ModelReply:

@@ -310,20 +310,20 @@ def _name_in(schema: Mapping[str, Any]) -> str:
 
 def _bare(uuid: Any) -> str:
     """The UUID or numbers in an argument, which may be the whole mark, in quotes, or an int."""
-    text = _text(uuid).strip().strip("\"'`")
+    text = as_text(uuid)
     if left_out := rendering.LEFT_OUT.search(text):
         return left_out[left_out.lastindex or 1]
     mark = rendering.TAG.search(text)
     return mark.group(1) if mark else text.removeprefix("uuid=").strip()
 
 
-def _text(value: Any) -> str:
-    """An argument as text."""
-    if value is None:
-        return ""
+def as_text(value: Any) -> str:
+    """An argument of a model as text: some pass numbers, also as floats, or lists."""
+    if isinstance(value, list | tuple):
+        return ",".join(as_text(item) for item in value[:1_000] if not isinstance(item, list | tuple | dict))
     try:
-        # Some services send every number as a float.
-        return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+        value = int(value) if isinstance(value, float) and value.is_integer() else value
+        return "" if value is None else str(value).strip().strip("\"'`")
     except ValueError:  # longer than Python writes integers
         return str(_FARTHEST)
     except RecursionError:

@@ -17,8 +17,8 @@ from typing import Any
 from measure import ROOT, Row, each, invalid, run
 from peers import again_with, versions
 
+from autocontext.cli.conversations import read_lines
 from autocontext.cli.facts import facts_in
-from autocontext.cli.json_lines import BrokenLine, read_lines
 from autocontext.memories import (
     Bm25Ranker,
     HybridRanker,
@@ -119,7 +119,7 @@ def labelled() -> Iterator[tuple[str, list[Labelled]]]:
     """By name the sets, each cut by category where there are several."""
     for path in DATA:
         with path.open("rb") as file:
-            items = [item[0] for item in read_lines(file, facts_in) if not isinstance(item, BrokenLine)]
+            items = [facts for facts, _ in read_lines(file, facts_in, print)]
         if path.stem == "dialogues":
             yield path.stem, items
             continue

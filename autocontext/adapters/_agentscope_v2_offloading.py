@@ -12,10 +12,8 @@ from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.tool import FunctionTool, ToolBase, ToolChunk
 
 from autocontext.adapters._agentscope_v2_messages import from_agentscope
-from autocontext.adapters._opening import Openable
-from autocontext.adapters._sessions import Sessions
-from autocontext.adapters._tools import Described, described
-from autocontext.adapters.options import MemoryOptions, with_memory_options
+from autocontext.adapters._sessions import Described, Sessions, described
+from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.memory import AutoContextMemory
 from autocontext.text.rendering import tag
 from autocontext.tools import INSTRUCTIONS

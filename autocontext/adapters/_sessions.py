@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import Unpack
+from typing import Any, NamedTuple, Unpack
 
 from autocontext.adapters.options import MemoryOptions
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ConfigError, SessionGone, short
 from autocontext.flows.forking import fork_lock
-from autocontext.memory import AutoContextMemory
+from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.stores import InMemorySessionStore, SessionKey, SessionStore
 
 _MAX_OPEN = 1_000
@@ -44,40 +44,36 @@ class Sessions:
         self._lock = fork_lock()
         self._memories: OrderedDict[tuple[str, str], AutoContextMemory] = OrderedDict()
         self._bound_key: tuple[str, str] | None = None
-        self._passed = self._bound = memory
+        self._passed = self.bound = memory
+        """`bound`: the one memory, when there is only one."""
         plan, session_id = options.get("plan"), options.get("session_id")
         if memory is not None and plan is not None:
             memory.attach_plan_note(plan)
         if memory is None and session_id is not None:
-            self._bound = self._open(session_id, self._user_id, self._store)
-
-    @property
-    def bound(self) -> AutoContextMemory | None:
-        """The one memory, when there is only one."""
-        return self._bound
+            self.bound = self._open(session_id, self._user_id, self._store)
 
     @property
     def config(self) -> AutoContextConfig | None:
         """The configuration of all memories."""
-        return self._bound.config if self._bound is not None else self._options.get("config")
+        return self.bound.config if self.bound is not None else self._options.get("config")
 
     def one(self) -> AutoContextMemory:
         """The memory of an adapter that serves one conversation; opened now if none was named."""
         with self._lock:
-            if self._bound is None:
-                self._bound = self._open(None, self._user_id, self._store)
-            return self._bound
+            if self.bound is None:
+                self.bound = self._open(None, self._user_id, self._store)
+            return self.bound
 
     def of(self, session_id: str, user_id: str | None = None, *, kept: bool = True) -> AutoContextMemory:
         """The memory of a session. One that is not `kept` is not written to the store: nobody knows its id.
 
         Raises ConfigError when this object is bound to one conversation and is asked for a second one.
         """
-        key = (self._user_id if user_id is None else user_id, session_id)
+        key = self._key(session_id, user_id)
         with self._lock:
-            if self._bound is not None:
+            if self.bound is not None:
                 self._check(key, kept=kept)
-                return self._bound
+                return self.bound
             if key not in self._memories:
                 self._memories[key] = self._open(session_id, key[0], self._store) if kept else self._open(None, key[0])
                 if len(self._memories) > _MAX_OPEN:
@@ -97,10 +93,10 @@ class Sessions:
             with self._lock:
                 if memory is self._passed:
                     raise
-                if memory is self._bound:
-                    self._bound = self._open(memory.session.session_id, memory.session.user_id, self._store)
+                if memory is self.bound:
+                    self.bound = self._open(memory.session.session_id, memory.session.user_id, self._store)
                 else:
-                    self._memories.pop((self._user_id if user_id is None else user_id, session_id), None)
+                    self._memories.pop(self._key(session_id, user_id), None)
             memory = self.of(session_id, user_id, kept=kept)
         return memory
 
@@ -110,11 +106,14 @@ class Sessions:
 
     def forget(self, session_id: str, user_id: str | None = None) -> None:
         """Let go of a session's memory; one with a store is opened again when it is asked for."""
-        key = SessionKey(self._user_id if user_id is None else user_id, session_id)
+        key = self._key(session_id, user_id)
         with self._lock:
             self._memories.pop(key, None)
             if not self._keeps:
                 self._store.delete(key)
+
+    def _key(self, session_id: str, user_id: str | None) -> SessionKey:
+        return SessionKey(self._user_id if user_id is None else user_id, session_id)
 
     def _check(self, key: tuple[str, str], *, kept: bool) -> None:
         if not kept:
@@ -136,3 +135,18 @@ class Sessions:
             user_id=user_id,
             plan=options.get("plan"),
         )
+
+
+class Described(NamedTuple):
+    """A tool without a memory: what a framework asks for before it knows the conversation."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments."""
+
+
+def described(config: AutoContextConfig | None) -> list[Described]:
+    """The tools over any memory with this configuration."""
+    schemas = [tool.schema()["function"] for tool in offered_tools(AutoContextMemory(config))]
+    return [Described(schema["name"], schema["description"], schema["parameters"]) for schema in schemas]

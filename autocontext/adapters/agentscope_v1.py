@@ -10,18 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, Unpack
 
-from autocontext.adapters._agentscope_v1_messages import (
-    HINT,
-    changed,
-    from_agentscope,
-    is_wanted,
-    marks_in,
-    marks_of,
-    to_agentscope,
-)
-from autocontext.adapters._opening import Openable
+from autocontext.adapters._agentscope_v1_messages import HINT, from_agentscope, marks_of, to_agentscope
 from autocontext.adapters._sessions import Sessions
-from autocontext.adapters.options import MemoryOptions, with_memory_options
+from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import ConfigError, MissingExtraError, StateError
 from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import Msg
@@ -132,7 +123,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
     ) -> None:
         """Add messages at the end; those whose id is there already are left out, unless `allow_duplicates`."""
         messages = [memories] if isinstance(memories, AgentScopeMsg) else list(memories or ())
-        names = marks_in(marks)
+        names = _marks_in(marks)
         if HINT in names:
             self._hints += [(to_agentscope([m])[0], names) for m in from_agentscope(messages)]
             return
@@ -163,9 +154,9 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
             if not (value is None or isinstance(value, str)):
                 raise TypeError(f"{name} must be a string or None, not {type(value).__name__}")
         view = await self.memory.aget_messages()
-        kept = [m for m in view if is_wanted(self._marks.get(m.id, ()), mark, exclude_mark)]
+        kept = [m for m in view if _is_wanted(self._marks.get(m.id, ()), mark, exclude_mark)]
         shown = to_agentscope(kept if mark else self.memory.as_sent(kept))
-        hints = [m for m, marks in self._hints if is_wanted(marks, mark, exclude_mark)]
+        hints = [m for m, marks in self._hints if _is_wanted(marks, mark, exclude_mark)]
         summary = self._compressed_summary if prepend_summary else ""
         head = [AgentScopeMsg("user", summary, "user")] if summary else []
         return [*head, *shown, *hints]
@@ -182,7 +173,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
 
     async def delete_by_mark(self, mark: str | list[str], *_args: Any, **_more: Any) -> int:
         """Take the messages with one of these marks out of the view."""
-        names = set(marks_in(mark))
+        names = set(_marks_in(mark))
         hints = [m.id for m, marks in self._hints if names & set(marks)]
         return await self.delete([*hints, *(id_ for id_, marks in self._marks.items() if names & set(marks))])
 
@@ -195,7 +186,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
             marks = self._marks.get(msg.id, [])
             if (msg_ids is not None and msg.id not in msg_ids) or (old_mark is not None and old_mark not in marks):
                 continue
-            self._marks[msg.id] = changed(marks, new_mark, old_mark)
+            self._marks[msg.id] = _changed(marks, new_mark, old_mark)
             count += self._marks[msg.id] != marks
         return count
 
@@ -261,3 +252,23 @@ def attach(
     Raises ConfigError when the agent compresses by itself.
     """
     return AutoContextAgentScopeMemory(memory, **options).attach(agent)
+
+
+# ----------------------------------------------------------------------------------------------------------- marks
+def _marks_in(marks: Any) -> list[str]:
+    """One mark, several or none as a list of plain strings: the agent's own are members of an Enum."""
+    names = [marks] if isinstance(marks, str) else marks or []
+    if not isinstance(names, list | tuple | set) or not all(isinstance(m, str) for m in names):
+        raise TypeError(f"marks must be a string, a list of strings or None, not {marks!r}")
+    return [str.__str__(m) for m in names]
+
+
+def _is_wanted(marks: Sequence[str], mark: str | None, exclude_mark: str | None) -> bool:
+    """Whether a message with these marks is asked for."""
+    return (mark is None or mark in marks) and (exclude_mark is None or exclude_mark not in marks)
+
+
+def _changed(marks: Sequence[str], new_mark: str | None, old_mark: str | None) -> list[str]:
+    """The marks with `old_mark` taken away and `new_mark` added."""
+    left = [m for m in marks if m != old_mark]
+    return left if new_mark is None or new_mark in left else [*left, str.__str__(new_mark)]

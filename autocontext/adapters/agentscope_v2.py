@@ -18,12 +18,11 @@ from autocontext.adapters._agentscope_v2_messages import (
     trailing_hints,
     without_length,
 )
-from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
-from autocontext.adapters.options import MemoryOptions, with_memory_options
+from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.memory import AutoContextMemory
-from autocontext.plan import Plan, SubTask
+from autocontext.plan import plan_of
 from autocontext.tools import INSTRUCTIONS
 
 try:
@@ -42,8 +41,6 @@ except ImportError as e:
     raise MissingExtraError("autocontext.adapters.agentscope_v2", "agentscope") from e
 
 __all__ = ["AutoContextMiddleware", "AutoContextOffloader", "from_agentscope", "to_agentscope"]
-
-_TASK_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
 
 
 class AutoContextMiddleware(Openable, MiddlewareBase):
@@ -110,7 +107,7 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
         if hints := trailing_hints(agent.state.context, agent.injection_config.injection_source):
             tail.insert(0, AssistantMsg(name=agent.name, content=[without_length(hint) for hint in hints]))
         if not self._has_plan and (tasks := agent.state.tasks_context.tasks):
-            memory.attach_plan_note(_plan(tasks))
+            memory.attach_plan_note(plan_of("task list", ((t.subject, t.state) for t in tasks)))
         overhead = [
             b.text if b.type == "text" else str(b.hint)
             for m in (*head, *tail)
@@ -165,11 +162,3 @@ def _passing(
     own = {m.id for m in context}
     first = next((i for i, m in enumerate(messages) if m.id in own), len(messages))
     return list(messages[:first]), [m for m in messages[first:] if m.id not in own]
-
-
-def _plan(tasks: Sequence[Any]) -> Plan:
-    """The agent's task list as a plan."""
-    return Plan(
-        name="task list",
-        subtasks=tuple(SubTask(name=t.subject, state=_TASK_STATES.get(t.state, "todo")) for t in tasks),
-    )

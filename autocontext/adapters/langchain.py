@@ -16,15 +16,13 @@ from typing import Annotated, Any, Unpack
 from pydantic import WithJsonSchema
 
 from autocontext.adapters._following import first_new, take_back
-from autocontext.adapters._opening import Openable
-from autocontext.adapters._sessions import Sessions
-from autocontext.adapters._tools import Described, described
-from autocontext.adapters.options import MemoryOptions, with_memory_options
+from autocontext.adapters._sessions import Described, Sessions, described
+from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.flows.forking import fork_lock
 from autocontext.memory import AutoContextMemory
-from autocontext.messages import Msg
-from autocontext.plan import Plan, SubTask
+from autocontext.messages import Msg, is_compressed
+from autocontext.plan import plan_of
 from autocontext.tools import INSTRUCTIONS, offers_reload
 
 try:
@@ -46,8 +44,6 @@ try:
     from autocontext.adapters.langchain_messages import from_langchain, to_langchain
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
-
-_TODO_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
 
 
 class AutoContextState(AgentState):
@@ -133,7 +129,7 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         memory = self._follow(request.state)
         todos: Any = request.state.get("todos")
         if todos and not self._has_plan:
-            memory.attach_plan_note(_plan(todos))
+            memory.attach_plan_note(plan_of("to-do list", ((t["content"], t["status"]) for t in todos)))
         passing = _passing(request)
         schemas = self._tool_schemas(request.tools)
         system = self._system(request)
@@ -142,11 +138,9 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
 
     def _request(self, request: ModelRequest, view: list[Msg]) -> ModelRequest:
         own = {m.id: m for m in request.state["messages"]}
-        as_they_are = {m.id for m in view if m.origin is None and "_compress_meta" not in m.metadata}
         messages: list[Any] = []
         for msg in view:
-            unchanged = msg.id in as_they_are and msg.id in own
-            messages.extend([own[msg.id]] if unchanged else to_langchain([msg]))
+            messages.extend(to_langchain([msg]) if is_compressed(msg) or msg.id not in own else [own[msg.id]])
         return request.override(messages=[*messages, *_passing(request)], system_message=self._system(request))
 
     def _system(self, request: ModelRequest) -> SystemMessage | None:
@@ -188,14 +182,6 @@ def _passing(request: ModelRequest) -> list[BaseMessage]:
     """What other middleware has put into this request alone: it is sent, and not remembered."""
     held = {id(m) for m in request.state["messages"]} | {m.id for m in request.state["messages"]}
     return [m for m in request.messages if id(m) not in held and (m.id is None or m.id not in held)]
-
-
-def _plan(todos: list[Any]) -> Plan:
-    """The to-do list of TodoListMiddleware as a plan."""
-    return Plan(
-        name="to-do list",
-        subtasks=tuple(SubTask(name=t["content"], state=_TODO_STATES.get(t["status"], "todo")) for t in todos),
-    )
 
 
 def _tool(tool: Described, memory_of: Callable[[Any], AutoContextMemory]) -> BaseTool:

@@ -13,10 +13,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autocontext import __version__
 from autocontext.errors import AutoContextError, MissingExtraError
+from autocontext.flows import Flow, compute
+from autocontext.formats.agent_tools import AgentTool
+from autocontext.memories import memory_tools
 from autocontext.stores.checks import whole_or
 from autocontext.suite import AutoContext
 from autocontext.text.quoting import quoted
@@ -30,6 +33,9 @@ try:
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.mcp_server", "mcp") from e
 
+if TYPE_CHECKING:
+    from autocontext.content.store import ContentStore
+
 __all__ = ["AutoContextTools", "create_server", "serve"]
 
 Answering: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[list[types.TextContent]]]
@@ -38,11 +44,32 @@ _MOST = 50
 """Results of one search."""
 
 
-class Offered(NamedTuple):
-    """A tool of the server: its description for the model, and the function that answers."""
+_PARAMETERS = {
+    "query": {"type": "string", "description": "Words to look for."},
+    "ref": {"type": "string", "description": "Search only the text with this handle, such as c_9f3a12be7d41."},
+    "limit": {"type": "integer", "description": "Most results, 5 if left out.", "minimum": 1, "maximum": _MOST},
+}
 
-    tool: types.Tool
-    answer: Callable[[Mapping[str, Any]], Awaitable[str]]
+
+class _ContentSearch(AgentTool):
+    """Searches the texts that were stored for one user."""
+
+    def __init__(self, store: ContentStore, namespace: str) -> None:
+        about = "Search the large texts that were stored outside the conversation (tool results, files), by words."
+        super().__init__("content_search", about, _PARAMETERS, ["query"])
+        self._store, self._namespace = store, namespace
+
+    def _steps(self, arguments: dict[str, Any]) -> Flow[str]:
+        query, ref = str(arguments["query"]), str(arguments.get("ref") or "") or None
+        limit = whole_or(5, arguments.get("limit") or 5, 1, _MOST)
+        hits = yield from compute(lambda: self._store.search(query, ref, limit, namespace=self._namespace))
+        if not hits:
+            return f"Nothing that is stored matches {query!r}. Try other words."
+        passages = (
+            f"[{hit.ref}{f' ({hit.name})' if hit.name else ''}, offset {hit.offset}]\n{quoted(hit.text)}"
+            for hit in hits
+        )
+        return "\n\n".join([*passages, "Read on with context_reload: pass the handle and an offset."])
 
 
 class AutoContextTools:
@@ -52,70 +79,35 @@ class AutoContextTools:
     """
 
     def __init__(self, context: AutoContext, session_id: str, user_id: str = "") -> None:
-        session = context.session(session_id, user_id=user_id)
-        self._context, self._user = context, user_id
-        self._memory = session.memory
-        self._namespace = context.namespace(user_id)
-        self.offered = {offer.tool.name: offer for offer in self._offers()}
-
-    def _offers(self) -> list[Offered]:
-        reload = ContextOffloadTool(self._memory, content=self._context.content, content_namespace=self._namespace)
-        steering = self._memory.tools()[1:] if self._memory.config.steering else []
-        offers = [self._of_memory(tool) for tool in (reload, *steering)]
-        offers.append(Offered(_CONTENT_SEARCH, self._content_search))
-        if self._user:
-            offers += [Offered(_MEMORY_SEARCH, self._memory_search), Offered(_MEMORY_ADD, self._memory_add)]
-        return offers
+        self._memory = memory = context.session(session_id, user_id=user_id).memory
+        namespace = context.namespace(user_id)
+        reload = ContextOffloadTool(memory, content=context.content, content_namespace=namespace)
+        steering = memory.tools()[1:] if memory.config.steering else []
+        tools: list[Any] = [reload, *steering, _ContentSearch(context.content, namespace)]
+        if user_id:
+            made = {tool.name: tool for tool in memory_tools(context.memories, user_id=user_id, source=session_id)}
+            tools += [made["memory_search"], made["memory_add"]]
+        self._tools = {tool.name: tool for tool in tools}
+        self.offered = [_described(tool) for tool in tools]
+        """Their descriptions for the model."""
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """What a tool says; an error is a text as well."""
-        offer = self.offered.get(name)
-        if offer is None:
-            return f"Error: there is no tool {name!r}; there are {', '.join(self.offered)}."
+        tool = self._tools.get(name)
+        if tool is None:
+            return f"Error: there is no tool {name!r}; there are {', '.join(self._tools)}."
         try:
-            return await offer.answer(arguments)
-        except AutoContextError as e:
-            return f"Error: {e}"
-
-    def _of_memory(self, tool: Any) -> Offered:
-        schema = tool.schema()["function"]
-
-        async def answer(arguments: Mapping[str, Any]) -> str:
             # The agent goes on in its own process: what it has compressed since must be readable too.
             await asyncio.to_thread(self._memory.refresh)
             text: str = await tool.acall(**arguments)
-            return text
+        except AutoContextError as e:
+            return f"Error: {e}"
+        return text
 
-        described = types.Tool(name=schema["name"], description=schema["description"], inputSchema=schema["parameters"])
-        return Offered(described, answer)
 
-    async def _content_search(self, arguments: Mapping[str, Any]) -> str:
-        query, limit = str(arguments["query"]), _limit(arguments)
-        ref = str(arguments["ref"]) if arguments.get("ref") else None
-        store = self._context.content
-        hits = await asyncio.to_thread(lambda: store.search(query, ref, limit, namespace=self._namespace))
-        if not hits:
-            return f"Nothing that is stored matches {query!r}. Try other words."
-        passages = (
-            f"[{hit.ref}{f' ({hit.name})' if hit.name else ''}, offset {hit.offset}]\n{quoted(hit.text)}"
-            for hit in hits
-        )
-        return "\n\n".join([*passages, "Read on with context_reload: pass the handle and an offset."])
-
-    async def _memory_search(self, arguments: Mapping[str, Any]) -> str:
-        query = str(arguments["query"])
-        tags = arguments.get("tags") or ()
-        memories = await self._context.memories.asearch(query, user_id=self._user, limit=_limit(arguments), tags=tags)
-        if not memories:
-            return f"Nothing is remembered that matches {query!r}."
-        return "\n".join(_line(scored.memory) for scored in memories)
-
-    async def _memory_add(self, arguments: Mapping[str, Any]) -> str:
-        allowed = ("content", "category", "tags", "importance")
-        fields: dict[str, Any] = {k: arguments[k] for k in allowed if arguments.get(k) is not None}
-        source = self._memory.session.session_id
-        added = await self._context.memories.aadd(**fields, user_id=self._user, source=source)
-        return f"Remembered: {_line(added)}"
+def _described(tool: Any) -> types.Tool:
+    function = tool.schema()["function"]
+    return types.Tool(name=function["name"], description=function["description"], inputSchema=function["parameters"])
 
 
 def create_server(context: AutoContext, session_id: str, user_id: str = "") -> Server[Any, Any]:
@@ -124,9 +116,7 @@ def create_server(context: AutoContext, session_id: str, user_id: str = "") -> S
 
     # Arguments are checked by the tools, whose words a model understands better than a schema's.
     async def answer(name: str, arguments: dict[str, Any]) -> list[types.TextContent]:
-        missing = [k for k in _required(tools, name) if arguments.get(k) is None]
-        text = f"Error: {', '.join(missing)}: must be passed." if missing else await tools.call(name, arguments)
-        return [types.TextContent(type="text", text=text)]
+        return [types.TextContent(type="text", text=await tools.call(name, arguments))]
 
     return _first_version(tools, answer) if hasattr(Server, "list_tools") else _second_version(tools, answer)
 
@@ -137,7 +127,7 @@ def _first_version(tools: AutoContextTools, answer: Answering) -> Server[Any, An
 
     @server.list_tools()
     async def list_tools() -> list[types.Tool]:
-        return [offer.tool for offer in tools.offered.values()]
+        return tools.offered
 
     server.call_tool(validate_input=False)(answer)
     return server
@@ -147,7 +137,7 @@ def _second_version(tools: AutoContextTools, answer: Answering) -> Any:
     """The server for mcp 2, which takes what it does when it is made."""
 
     async def list_tools(_context: Any, _params: Any) -> Any:
-        return types.ListToolsResult(tools=[offer.tool for offer in tools.offered.values()])
+        return types.ListToolsResult(tools=tools.offered)
 
     async def call_tool(_context: Any, params: Any) -> Any:
         return types.CallToolResult(content=list(await answer(params.name, params.arguments or {})))
@@ -168,54 +158,3 @@ async def serve(context: AutoContext, session_id: str, user_id: str = "") -> Non
     ):
         async with stdio_server(wrap_file(stdin), wrap_file(stdout)) as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
-
-
-def _required(tools: AutoContextTools, name: str) -> list[str]:
-    offer = tools.offered.get(name)
-    # By its name on the wire, since the two versions of mcp name the attribute differently.
-    return list(offer.tool.model_dump(by_alias=True)["inputSchema"].get("required", ())) if offer else []
-
-
-def _limit(arguments: Mapping[str, Any]) -> int:
-    """The number of results to return, from whatever a model passes."""
-    return whole_or(5, arguments.get("limit") or 5, 1, _MOST)
-
-
-def _line(memory: Any) -> str:
-    tags = f" #{' #'.join(memory.tags)}" if memory.tags else ""
-    return f"- {memory.content} ({memory.category}, importance {memory.importance}{tags})"
-
-
-def _tool(name: str, description: str, required: list[str], **properties: Any) -> types.Tool:
-    schema = {"type": "object", "properties": properties, "required": required}
-    return types.Tool(name=name, description=description, inputSchema=schema)
-
-
-_QUERY = {"type": "string", "description": "Words to look for."}
-_LIMIT = {"type": "integer", "description": "Most results, 5 if left out.", "minimum": 1, "maximum": _MOST}
-_TAGS = {"type": "array", "items": {"type": "string"}}
-_CONTENT_SEARCH = _tool(
-    "content_search",
-    "Search the large texts that were stored outside the conversation (tool results, files), by words.",
-    ["query"],
-    query=_QUERY,
-    ref={"type": "string", "description": "Search only the text with this handle, such as c_9f3a12be7d41."},
-    limit=_LIMIT,
-)
-_MEMORY_SEARCH = _tool(
-    "memory_search",
-    "Search what is remembered about the user from earlier conversations.",
-    ["query"],
-    query=_QUERY,
-    tags={**_TAGS, "description": "Only memories with one of these tags."},
-    limit=_LIMIT,
-)
-_MEMORY_ADD = _tool(
-    "memory_add",
-    "Remember something about the user for later conversations: a preference, a fact, a correction. One at a time.",
-    ["content"],
-    content={"type": "string", "description": "What to remember, as a sentence that is understood by itself."},
-    category={"type": "string", "description": "A word for its kind, e.g. preference, knowledge, correction."},
-    tags=_TAGS,
-    importance={"type": "integer", "description": "1 to 10; 5 if left out.", "minimum": 1, "maximum": 10},
-)

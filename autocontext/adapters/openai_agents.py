@@ -27,9 +27,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Unpack
 
-from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
-from autocontext.adapters.options import MemoryOptions, with_memory_options
+from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.memory import AutoContextMemory, offered_tools
@@ -270,23 +269,16 @@ def _can_reload(agent: Any) -> bool:
     return any(tool.name == ContextOffloadTool.name for tool in agent.tools)
 
 
-def _function_tools(agent: Any) -> list[FunctionTool]:
-    return [tool for tool in agent.tools if isinstance(tool, FunctionTool)]
-
-
 def _schemas(agent: Any) -> list[Any]:
     """What an agent's own tools look like to the model; as texts, from which no tool is missed, if servers add others.
 
     Listing those would ask the servers once more for each request.
     """
-    schemas = list(map(_schema, _function_tools(agent)))
+    tools = [tool for tool in agent.tools if isinstance(tool, FunctionTool)]
+    functions = [{"name": t.name, "description": t.description, "parameters": t.params_json_schema} for t in tools]
+    schemas = [{"type": "function", "function": function} for function in functions]
     open_ended = agent.mcp_servers or any(isinstance(tool, HostedMCPTool) for tool in agent.tools)
     return [json.dumps(schema, ensure_ascii=False) for schema in schemas] if open_ended else schemas
-
-
-def _schema(tool: FunctionTool) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.params_json_schema}
-    return {"type": "function", "function": function}
 
 
 def _function_tool(tool: Any) -> FunctionTool:

@@ -14,10 +14,8 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from autocontext.adapters._following import first_new, take_back
-from autocontext.adapters._opening import Openable
-from autocontext.adapters._sessions import Sessions
-from autocontext.adapters._tools import Described, described
-from autocontext.adapters.options import MemoryOptions, with_memory_options
+from autocontext.adapters._sessions import Described, Sessions, described
+from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, is_compressed

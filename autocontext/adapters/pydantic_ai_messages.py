@@ -15,20 +15,9 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import MissingExtraError
-from autocontext.formats.blocks import MEDIA, carried_text, carries, compaction_block, hints, remember
+from autocontext.formats.blocks import MEDIA, Media, carried_text, carries, compaction_block, hints, remember
 from autocontext.formats.openai_parts import read_function, stand_in, write_function
-from autocontext.messages import (
-    AudioBlock,
-    ImageBlock,
-    Msg,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    VideoBlock,
-    as_messages,
-    thaw,
-)
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
 
 try:
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
@@ -271,5 +260,5 @@ def _write_spoken(block: Any) -> Iterator[dict[str, Any]]:
         if form not in ("none", "object") or (form == "none" and block.input):
             args = write_function(block)["arguments"]
         yield {"part_kind": "tool-call", **part, "tool_name": block.name, "tool_call_id": block.id, "args": args}
-    elif isinstance(block, ImageBlock | AudioBlock | VideoBlock):
+    elif isinstance(block, Media):
         yield {"part_kind": "text", "content": stand_in(block)}

@@ -72,7 +72,7 @@ def _run(command: Run, arguments: argparse.Namespace) -> int:
     screen = open_screen(debug=arguments.debug)
     try:
         # An event loop has a handler of its own.
-        with contextlib.nullcontext() if command is mcp.run else screen.interrupts:
+        with contextlib.nullcontext() if command is mcp.run else screen.interrupts.noted():
             succeeded = command(screen, arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:

@@ -5,16 +5,74 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Protocol
+from io import BufferedReader
+from typing import Any, BinaryIO, Generic, TypeVar, cast
 
 from autocontext import AutoContextError, Msg
-from autocontext.cli import stored
-from autocontext.cli.json_lines import JsonLines
+from autocontext.cli import file_kinds, stored
 from autocontext.errors import InvalidMessage
 from autocontext.formats.openai_chat import from_openai
+
+T = TypeVar("T")
+
+
+class JsonLines(Generic[T]):
+    """The values of a file ("-": standard input), parsed. Broken lines go to `report`, as "FILE:LINE: REASON"."""
+
+    def __init__(self, path: str, parse: Callable[[Any, int], T], report: Callable[[str], None]) -> None:
+        self.name = "stdin" if path == "-" else path
+        self.broken = 0
+        """Number of broken lines so far."""
+        self._path, self._parse, self._report = path, parse, report
+
+    def at(self, line: int) -> str:
+        """Where a line stands, for messages about it."""
+        return f"{self.name}:{line}"
+
+    def __iter__(self) -> Iterator[T]:
+        """Read line by line.
+
+        Raises OSError if the file cannot be read, and InvalidMessage if it is another kind of file as a whole.
+        """
+        # `open`, not Path.open: an OSError then names the path as the user wrote it.
+        stdin = cast("BufferedReader", sys.stdin.buffer)
+        with nullcontext(stdin) if self._path == "-" else open(self._path, "rb") as file:  # noqa: PTH123
+            other = file_kinds.not_json_lines(file.peek(file_kinds.HEAD)[: file_kinds.HEAD])
+            if other:
+                raise InvalidMessage(f"{self.name}: not JSON lines; it looks like {file_kinds.named(other, self.name)}")
+            yield from read_lines(file, self._parse, self._broken)
+
+    def _broken(self, line: int, reason: str) -> None:
+        self.broken += 1
+        self._report(f"{self.at(line)}: {reason}")
+
+
+def read_lines(file: BinaryIO, parse: Callable[[Any, int], T], broken: Callable[[int, str], None]) -> Iterator[T]:
+    """Parse each line's value and number, skipping blank lines; `parse` raises InvalidMessage for a wrong value.
+
+    The number of a line that cannot be read goes to `broken`, with the reason.
+    """
+    for number, raw in enumerate(file, 1):
+        line = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
+        if not line:
+            continue
+        try:
+            value = parse(json.loads(line.decode("utf-8")), number)
+        except InvalidMessage as e:
+            broken(number, str(e))
+        except UnicodeDecodeError as e:
+            broken(number, f"not UTF-8: byte {e.start + 1} is 0x{line[e.start]:02x}")
+        except json.JSONDecodeError as e:
+            broken(number, f"not JSON: {e.msg} at character {e.colno}")
+        except (ValueError, RecursionError) as e:  # numbers of thousands of digits, thousands of nested lists
+            broken(number, f"not readable as JSON: {e}")
+        else:
+            yield value
 
 
 @dataclass(frozen=True)
@@ -27,25 +85,7 @@ class Conversation:
     """Line number in its file, from 1."""
 
 
-class Conversations(Protocol):
-    """Where a command reads conversations: a file of JSON lines, or a stored session."""
-
-    @property
-    def name(self) -> str:
-        """Of the file or the session."""
-
-    @property
-    def broken(self) -> int:
-        """Lines so far that could not be read."""
-
-    def at(self, line: int) -> str:
-        """Where a conversation stands, for messages about it."""
-
-    def __iter__(self) -> Iterator[Conversation]:
-        """One conversation after another."""
-
-
-class _Session:
+class StoredConversation:
     """The originals of a stored session, as one conversation."""
 
     broken = 0
@@ -60,6 +100,7 @@ class _Session:
         self._conversation = Conversation(session_id, originals)
 
     def at(self, line: int) -> str:  # noqa: ARG002 (a session is one conversation)
+        """Where a conversation stands, for messages about it."""
         return self.name
 
     def __iter__(self) -> Iterator[Conversation]:
@@ -86,10 +127,12 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     stored.add_user(parser)
 
 
-def read_source(arguments: argparse.Namespace, report: Callable[[str], None]) -> Conversations:
+def read_source(
+    arguments: argparse.Namespace, report: Callable[[str], None]
+) -> JsonLines[Conversation] | StoredConversation:
     """The conversations that the arguments name; broken lines go to `report`. Raises AutoContextError."""
     if stored.is_database(arguments.source, arguments.session):
-        return _Session(arguments.source, arguments.user, stored.session_id(arguments))
+        return StoredConversation(arguments.source, arguments.user, stored.session_id(arguments))
     lines = read(arguments.source, report)
     if arguments.session is not None:
         raise AutoContextError(f"{lines.name}: a file of conversations has no sessions; leave {arguments.session} out")

@@ -48,18 +48,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     result = replay(conversation, AutoContextConfig.for_window(window), None, watch)
     screen.done()
 
-    screen.heading("what was compressed")
-    figures.show_strategies(screen, [result])
-    screen.heading(f"tokens in the context at each of {len(result.calls)} model calls")
-    figures.show_context_plot(screen, result, window)
-    if result.reloaded:
-        screen.heading("reloaded, and compared with what was added (sha256)")
-        figures.show_reloads(screen, result.reloaded)
-    screen.heading("the numbers that matter")
-    summary = figures.summary_figures([result], window)
-    figures.show_figures(
-        screen, [*summary, Figure("all of it took", f"{time.perf_counter() - started:.1f}", "seconds")]
-    )
+    figures.show_results(screen, [result], window)
+    figures.show_figures(screen, [Figure("all of it took", f"{time.perf_counter() - started:.1f}", "seconds")])
     screen.line()
     screen.aside(("Your own conversations: ", ""), remark="autocontext replay FILE.jsonl")
     return result.passed

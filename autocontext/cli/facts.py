@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from autocontext.cli.json_lines import JsonLines
+from autocontext.cli.conversations import JsonLines
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
 from autocontext.errors import InvalidMessage

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from autocontext.cli import plot
-from autocontext.cli.layout import Column
+from autocontext.cli.layout import Column, printable
 from autocontext.cli.proof import ReloadCheck
 from autocontext.cli.replay_run import ReplayResult
 from autocontext.cli.screen import Screen
@@ -53,6 +53,25 @@ def strategy_name(event_type: str) -> str:
 def origin_name(origin: str) -> str:
     """The origin of a message in words."""
     return _KINDS.get(origin, origin)
+
+
+def show_results(screen: Screen, results: Sequence[ReplayResult], window: int) -> None:
+    """Show what was compressed, the contexts of the longest conversation, what was reloaded, and the summary."""
+    screen.heading("what was compressed")
+    show_strategies(screen, results)
+    longest = max(results, key=lambda r: r.tokens)
+    if longest.calls:
+        title = f": {printable(longest.title)[:30]}" if len(results) > 1 else ""
+        screen.heading(f"tokens in the context at each of {len(longest.calls):,} model calls{title}")
+        show_context_plot(screen, longest, window)
+    items = [item for r in results for item in r.reloaded]
+    if items:
+        identical = sum(i.identical for i in items)
+        screen.heading(f"reloaded and compared with what was added: {identical:,} of {len(items):,} items identical")
+        # Those that differ first, then the largest.
+        show_reloads(screen, sorted(items, key=lambda i: (i.identical, -i.characters))[:3])
+    screen.heading("the numbers that matter")
+    show_figures(screen, summary_figures(results, window))
 
 
 def show_strategies(screen: Screen, results: Sequence[ReplayResult]) -> None:

@@ -14,7 +14,7 @@ from autocontext.messages import OriginKind, ToolUseBlock
 from autocontext.text import rendering
 
 _KINDS: tuple[OriginKind, ...] = ("tool_run", "round_summary", "stub", "current_round", "fold", "archive")
-_MORE = re.compile(r"\A\[[^\n]*; continue with offset=(\d+)\]\n")
+_MORE = re.compile(r"; continue with offset=(\d+)\]$")
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,8 @@ def _check(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg]
     lines = [_as_added(m, by_line) for m in _behind(offloads[uuid], offloads)]
     lines_added = list(_at_most(Counter(before), lines))
     lines_reloaded = [json.dumps(m.to_dict()) for m in reloaded]
-    text, pages = _read_all(ContextOffloadTool(memory), uuid)
+    read = [text for _, text in pages(ContextOffloadTool(memory), uuid)]
+    shown = "".join(read)
     return ReloadCheck(
         kind=_kind(note),
         uuid=uuid,
@@ -111,8 +112,8 @@ def _check(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg]
         note_characters=_size(note),
         sha256_added=_sha256(lines_added),
         sha256_reloaded=_sha256(lines_reloaded),
-        pages=pages,
-        verbatim=all(part in text for line in lines_added if line in by_line for part in _texts(by_line[line])),
+        pages=len(read),
+        verbatim=all(part in shown for line in lines_added if line in by_line for part in _texts(by_line[line])),
     )
 
 
@@ -133,17 +134,15 @@ def _as_added(msg: Msg, by_line: Mapping[str, Msg]) -> str:
     return line if line in by_line else next((key for key, m in by_line.items() if m.id == msg.id), "")
 
 
-def _read_all(tool: ContextOffloadTool, uuid: str) -> tuple[str, int]:
-    """What the agent reads page by page, and the number of pages."""
-    parts: list[str] = []
-    offset = 0
-    while True:
-        page = tool.page(uuid, offset)
-        parts.append(page.partition("\n")[2])
-        more = _MORE.match(page)
-        if more is None or int(more[1]) <= offset:
-            return "".join(parts), len(parts)
-        offset = int(more[1])
+def pages(tool: ContextOffloadTool, uuid: str) -> Iterator[tuple[str, str]]:
+    """What the agent reads page by page: each page's head, and the text below it."""
+    offset, more = -1, 0
+    while more > offset:
+        offset = more
+        head, _, text = tool.page(uuid, offset).partition("\n")
+        yield head, text
+        following = _MORE.search(head)
+        more = int(following[1]) if following else offset
 
 
 def _texts(msg: Msg) -> Iterable[str]:

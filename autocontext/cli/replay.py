@@ -12,7 +12,6 @@ from autocontext.cli import conversations, figures
 from autocontext.cli.arguments import Commands, add_window, positive
 from autocontext.cli.conversations import Conversation
 from autocontext.cli.layout import Column, printable
-from autocontext.cli.proof import ReloadCheck
 from autocontext.cli.replay_run import ModelCall, ReplayResult, Watcher, replay
 from autocontext.cli.screen import Screen
 from autocontext.errors import ConfigError, InvalidMessage
@@ -141,25 +140,12 @@ class _Replays:
         """Show one row per conversation and a total, then what `demo` shows, for all of them."""
         screen, results = self.screen, self.results
         screen.heading(f"{printable(self.name)}: {title}")
-        screen.table(_COLUMNS, [*map(_row, results), _total(results)], total=True)
+        rows = [_row(r.title, [r]) for r in results]
+        screen.table(_COLUMNS, [*rows, _row(f"{len(results):,} in all", results)], total=True)
         for r in results:
             for problem in _problems(r):
                 screen.complain(f"{self.conversations.at(r.line)}: {problem}")
-        screen.heading("what was compressed")
-        figures.show_strategies(screen, results)
-        longest = max(results, key=lambda r: r.tokens)
-        if longest.calls:
-            screen.heading(f"tokens in the context at each model call: {printable(longest.title)[:30]}")
-            figures.show_context_plot(screen, longest, self.window)
-        items = [item for r in results for item in r.reloaded]
-        if items:
-            identical = sum(i.identical for i in items)
-            screen.heading(
-                f"reloaded and compared with what was added: {identical:,} of {len(items):,} items identical"
-            )
-            figures.show_reloads(screen, _sample(items))
-        screen.heading("the numbers that matter")
-        figures.show_figures(screen, figures.summary_figures(results, self.window))
+        figures.show_results(screen, results, self.window)
 
     def finish(self) -> bool:
         """Report skipped lines and failed questions; False if a line, a check or every question to the model failed."""
@@ -193,27 +179,16 @@ _COLUMNS = (
 )
 
 
-def _row(r: ReplayResult) -> list[str]:
-    numbers = (f"{r.messages:,}", f"{len(r.calls):,}", f"{r.tokens:,}", f"{r.largest:,}")
-    verdict = "✗" if not r.passed else "was broken" if r.came_broken else "✓"
-    return [printable(r.title), *numbers, _share(r.sent, r.sent_without), f"{r.intact:,}", verdict]
-
-
-def _total(results: Sequence[ReplayResult]) -> list[str]:
+def _row(title: str, results: Sequence[ReplayResult]) -> list[str]:
+    """The figures of one conversation, or of several together."""
     calls, full = sum(len(r.calls) for r in results), sum(r.tokens for r in results)
-    share = _share(sum(r.sent for r in results), sum(r.sent_without for r in results))
-    numbers = (
-        f"{sum(r.messages for r in results):,}",
-        f"{calls:,}",
-        f"{full:,}",
-        f"{max(r.largest for r in results):,}",
-    )
-    verdict = "✓" if all(r.passed and not r.came_broken for r in results) else "✗"
-    return [f"{len(results):,} in all", *numbers, share, f"{sum(r.intact for r in results):,}", verdict]
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.0%}" if whole else "-"
+    sent, without = sum(r.sent for r in results), sum(r.sent_without for r in results)
+    share = f"{sent / without:.0%}" if without else "-"
+    largest = max(r.largest for r in results)
+    numbers = (f"{sum(r.messages for r in results):,}", f"{calls:,}", f"{full:,}", f"{largest:,}")
+    broken = any(r.came_broken for r in results)
+    verdict = "✗" if not all(r.passed for r in results) else "was broken" if broken else "✓"
+    return [printable(title), *numbers, share, f"{sum(r.intact for r in results):,}", verdict]
 
 
 def _problems(r: ReplayResult) -> Iterator[str]:
@@ -231,8 +206,3 @@ def _problems(r: ReplayResult) -> Iterator[str]:
         yield f"of {r.messages} messages, {r.intact} are intact and {r.reachable} reachable from the view"
     if not all(item.identical for item in r.reloaded):
         yield "a reloaded item differs from what was added"
-
-
-def _sample(items: Sequence[ReloadCheck]) -> list[ReloadCheck]:
-    """Three items: those that differ first, then the largest."""
-    return sorted(items, key=lambda i: (i.identical, -i.characters))[:3]

@@ -12,7 +12,7 @@ from autocontext import AutoContextConfig, AutoContextMemory, ChatModel, Compres
 from autocontext.cli.conversations import Conversation
 from autocontext.cli.proof import ReloadCheck, reachable, reload_some
 from autocontext.events import Health, UsageTotals
-from autocontext.testing import assert_valid_chat
+from autocontext.text.chat_rules import first_violation
 
 Watcher = Callable[["ModelCall", int], None]
 """Receives each model call and the number of messages so far."""
@@ -137,8 +137,8 @@ def _call(memory: AutoContextMemory, messages: Sequence[Msg], result: ReplayResu
     if size > memory.config.max_token:
         result.over += 1
         result.why_over = result.why_over or memory.compress_if_needed().reason
-    problem = _problem(context)
-    broken = _problem(messages) if problem else ""
+    problem = first_violation(context)
+    broken = first_violation(messages) if problem else None
     if broken:
         result.came_broken += 1
         result.why_broken = result.why_broken or broken
@@ -147,12 +147,3 @@ def _call(memory: AutoContextMemory, messages: Sequence[Msg], result: ReplayResu
         result.why_invalid = result.why_invalid or problem
     watch(result.calls[-1], len(messages))
     return memory.token_count
-
-
-def _problem(messages: Sequence[Msg]) -> str:
-    """The rule that the messages break; "" if they are valid."""
-    try:
-        assert_valid_chat(messages)
-    except AssertionError as e:
-        return str(e)
-    return ""

@@ -7,20 +7,56 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
-from autocontext.cli.interrupts import Interrupts
 from autocontext.cli.layout import Column, cells, column_widths, fit_columns, printable
 from autocontext.cli.streams import escaped, terminal_of
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
+
+class Interrupts:
+    """Notes each SIGINT while a command runs, besides raising KeyboardInterrupt, so that no Ctrl-C is lost.
+
+    Python raises KeyboardInterrupt wherever the main thread is. In a destructor it is printed and ignored; in a
+    callback of pydantic's C code it becomes another error, or is ignored too.
+    """
+
+    came = False
+    """Whether there was one."""
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """While this lasts, an interrupt is noted; other handlers than Python's own are left alone."""
+        in_main = threading.current_thread() is threading.main_thread()
+        ours = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if ours:
+            signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            yield
+        finally:
+            if ours:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (a handler's signature)
+        self.came = True
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if one came and the command went on all the same."""
+        if self.came:
+            raise KeyboardInterrupt
+
 
 Line: TypeAlias = tuple[tuple[str, str], ...]
 Redraw: TypeAlias = Callable[[Callable[[], None]], None]
@@ -54,7 +90,8 @@ class Screen:
 
     def text(self, text: str) -> None:
         """Show a paragraph, wrapped."""
-        print(textwrap.fill(self.plain(text), self.width))
+        for line in textwrap.wrap(self.plain(text), self.width):
+            self.line(line)
 
     def heading(self, title: str) -> None:
         """Start a section."""
@@ -132,10 +169,6 @@ class Screen:
         """Flush stdout, before slow work."""
         sys.stdout.flush()
 
-    def clear(self) -> None:
-        """Clear a terminal; elsewhere write an empty line."""
-        print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "", file=terminal_of(sys.stdout))
-
     @contextmanager
     def live(self) -> Iterator[Redraw]:
         """For output that changes: on a terminal each redraw replaces the last, elsewhere it follows."""
@@ -144,7 +177,7 @@ class Screen:
         def redraw(draw: Callable[[], None]) -> None:
             nonlocal first
             if not first:
-                self.clear()
+                print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "", file=terminal_of(sys.stdout))
             draw()
             self.flush()
             first = False
@@ -197,14 +230,6 @@ class RichScreen(Screen):
             self._console.print(line, soft_wrap=True)
         else:
             self._lines.append(line)
-
-    def text(self, text: str) -> None:
-        """Show a paragraph, wrapped."""
-        if self._lines is None:
-            self._console.print(escaped(self.plain(text)), width=self.width, markup=False, highlight=False)
-            return
-        for line in textwrap.wrap(text, self.width):
-            self.line(line)
 
     @contextmanager
     def live(self) -> Iterator[Redraw]:

@@ -20,14 +20,6 @@ Point = tuple[int, ...]
 """A model call: messages before it, tokens sent, tokens without compression, then tokens of each of KINDS."""
 
 
-@dataclass(frozen=True)
-class PassEdit:
-    """One edit of a pass, and the event that reports it."""
-
-    edit: Edit
-    event: CompressionEvent
-
-
 @dataclass
 class Pass:
     """What a pass did; sizes are tokens."""
@@ -42,7 +34,8 @@ class Pass:
     messages_after: int = 0
     kept: int = 0
     """Tokens at the start of the context that did not change, so a prompt cache keeps them."""
-    edits: list[PassEdit] = field(default_factory=list)
+    edits: list[tuple[Edit, CompressionEvent]] = field(default_factory=list)
+    """Each with the event that reports it."""
     receipt: str = ""
     """What left the view, in one line."""
 
@@ -75,7 +68,8 @@ class SessionHistory:
         self._parts = dict.fromkeys(KINDS, 0)
         self._uncompressed: dict[str, None] = {}
         """Ids of the originals that would be sent without compression."""
-        self._full = self._last_sent = self._last_full = 0
+        self.full = self._last_sent = self._last_full = 0
+        """`full`: tokens of the conversation without compression."""
         self._pass: Pass | None = None
         for entry in entries:
             self._follow(entry)
@@ -109,11 +103,6 @@ class SessionHistory:
         return sum(self._parts.values())
 
     @property
-    def full(self) -> int:
-        """Tokens of the conversation without compression."""
-        return self._full
-
-    @property
     def repeats(self) -> Repeats:
         """The calls around the passes, and how many repeat earlier ones."""
         return self._meter.repeats
@@ -132,7 +121,7 @@ class SessionHistory:
         change = self.log.record(entry)
         self._change(entry, change, covered)
         if entry.type == "edited" and self._pass is not None:
-            self._pass.edits += map(PassEdit, entry.edits, entry.events)
+            self._pass.edits += zip(entry.edits, entry.events, strict=True)
         elif entry.type not in ("added", "edited"):
             self._last_sent = min(self._last_sent, self._shared(view))
 
@@ -141,7 +130,7 @@ class SessionHistory:
         if change.all_new:
             self._sizes, self._uncompressed = {}, {}
             self._parts = dict.fromkeys(KINDS, 0)
-            self._full = self._last_full = 0
+            self.full = self._last_full = 0
             self.messages.update(log.messages)
             self._add_uncompressed(log.original)
         for id_ in change.removed:
@@ -154,13 +143,13 @@ class SessionHistory:
         elif entry.type == "removed":
             for id_ in {*covered, *entry.ids} & self._uncompressed.keys():
                 del self._uncompressed[id_]
-                self._full -= self.tokens(id_)
-            self._last_full = min(self._last_full, self._full)
+                self.full -= self.tokens(id_)
+            self._last_full = min(self._last_full, self.full)
 
     def _add_uncompressed(self, ids: Iterable[str]) -> None:
         for id_ in ids:
             self._uncompressed[id_] = None
-            self._full += self.tokens(id_)
+            self.full += self.tokens(id_)
 
     def _weigh(self, id_: str, sign: int) -> None:
         self._parts[kind_of(self.log.messages[id_])] += sign * self.tokens(id_)
@@ -168,14 +157,14 @@ class SessionHistory:
     def _record_call(self) -> None:
         for totals, size, last in (
             (self.sent, self.size, self._last_sent),
-            (self.without, self._full, self._last_full),
+            (self.without, self.full, self._last_full),
         ):
             totals.calls += 1
             totals.tokens += size
             totals.cached += min(size, last)
             totals.largest = max(totals.largest, size)
-        self._last_sent, self._last_full = self.size, self._full
-        self.calls.append((len(self.log.original), self.size, self._full, *self.parts))
+        self._last_sent, self._last_full = self.size, self.full
+        self.calls.append((len(self.log.original), self.size, self.full, *self.parts))
 
     def _shared(self, before: Sequence[str]) -> int:
         """Tokens of the messages at the start of the view that are the same as before."""

@@ -12,6 +12,7 @@ from autocontext import AutoContextError, AutoContextMemory, ContextOffloadTool,
 from autocontext.cli import conversations, stored
 from autocontext.cli.arguments import Commands, Run, positive
 from autocontext.cli.layout import Column, printable
+from autocontext.cli.proof import pages
 from autocontext.cli.screen import Screen
 from autocontext.cli.streams import terminal_of
 from autocontext.content.store import DatabaseContentStore
@@ -111,19 +112,16 @@ def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
             for msg in memory.reload(arguments.uuid):
                 print(msg.model_dump_json(), file=out)
             return True
-        tool, offset = ContextOffloadTool(memory), 0
+        tool = ContextOffloadTool(memory)
         if arguments.query:
             print(tool.page(arguments.uuid, query=arguments.query), file=out)
             return True
-        while True:
-            head, _, text = tool.page(arguments.uuid, offset).partition("\n")
-            if not offset:
+        for number, (head, text) in enumerate(pages(tool, arguments.uuid)):
+            if not number:
                 screen.line((printable(head.partition("; showing")[0]) + "]", "dim"))
             out.write(text)
-            offset += len(text)
-            if "continue with offset" not in head:
-                print(file=out)
-                return True
+        print(file=out)
+    return True
 
 
 def search(screen: Screen, arguments: argparse.Namespace) -> bool:

@@ -15,16 +15,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import (
-    block_first,
-    carried_text,
-    carries,
-    compaction_block,
-    hints,
-    remember,
-    without_objects,
-)
-from autocontext.formats.openai_parts import check_list, kind_of, put_back, rest, stand_in, text_at
+from autocontext.formats.blocks import block_first, carried_text, carries, compaction_block, hints, remember
+from autocontext.formats.openai_parts import kind_of, objects_in, put_back, rest, stand_in, text_at
 from autocontext.formats.strict import allowed, strict_anthropic
 from autocontext.messages import (
     WIRE_HINTS,
@@ -57,16 +49,12 @@ def from_anthropic(
     The SDK's `Message` is taken too. Tool results get the name of the tool they answer. Raises InvalidMessage naming
     index and key, as in "messages[3].content[0].type: ...".
     """
-    check_list(messages, "messages")
     msgs = [] if system is None else [_read({"role": "system", "content": system}, "system", {})]
     names: dict[str, str] = {}
-    for i, original in enumerate(messages):
-        message = without_objects(original)
-        if not isinstance(message, Mapping):
-            raise InvalidMessage(f"messages[{i}]: must be an object, not {kind_of(message)}")
+    for at, message in objects_in(messages, "messages"):
         if message.get("role") not in ("user", "assistant"):
-            raise InvalidMessage(f"messages[{i}].role: must be user or assistant, not {message.get('role')!r}")
-        msg = _read(message, f"messages[{i}]", names)
+            raise InvalidMessage(f"{at}.role: must be user or assistant, not {message.get('role')!r}")
+        msg = _read(message, at, names)
         names.update((use.id, use.name) for use in msg.tool_uses)
         msgs.append(msg)
     return msgs

@@ -74,7 +74,7 @@ class Fitting:
         if isinstance(shape, list):
             if not isinstance(value, list | tuple):
                 raise Unfit(at, f"must be a list, not {kind_of(value)}")
-            return _same(value, [self.fit(v, shape[0], f"{at}[{i}]") for i, v in enumerate(value)])
+            return [self.fit(v, shape[0], f"{at}[{i}]") for i, v in enumerate(value)]
         if isinstance(shape, tuple):
             return self._any_of(value, shape, at)
         if not _is(value, shape):
@@ -120,7 +120,7 @@ class Fitting:
         for key in shape.needed:
             if key not in fitted:
                 raise Unfit(f"{at}.{key}" if at else key, f"is missing{shape.hint}")
-        return _same(value, fitted)
+        return fitted
 
     def _field(self, fitted: dict[str, Any], key: str, value: Any, shape: Fields, at: str) -> None:
         if key in shape.needed:
@@ -169,14 +169,3 @@ def _unknown(kind: Any, known: Iterable[str]) -> str:
     listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
     hint = did_you_mean(str(kind), names, otherwise=f"it is one of {listed}")
     return f"{short(kind)} is not known here; {hint} (an SDK's own object is taken with any type)"
-
-
-def _same(value: Any, fitted: Any) -> Any:
-    """The value itself where nothing has changed."""
-    if len(value) == len(fitted) and all(a is b for a, b in zip(_inner(value), _inner(fitted), strict=True)):
-        return value
-    return fitted
-
-
-def _inner(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, Mapping) else value

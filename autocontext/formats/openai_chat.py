@@ -16,14 +16,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import without_objects
+from autocontext.formats.blocks import Media
 from autocontext.formats.openai_parts import (
     Part,
-    check_list,
     hints,
     is_plain,
     kind_of,
     object_at,
+    objects_in,
     put_back,
     read_call,
     read_function,
@@ -36,18 +36,7 @@ from autocontext.formats.openai_parts import (
     write_function,
     write_part,
 )
-from autocontext.messages import (
-    AudioBlock,
-    ImageBlock,
-    Msg,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    VideoBlock,
-    as_messages,
-    is_rewritten,
-)
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, is_rewritten
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -65,16 +54,9 @@ def from_openai(messages: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
     `developer` becomes role system, `function` role tool; tool results get the name of the tool they answer. Raises
     InvalidMessage naming index and key, as in "messages[3].role: ...".
     """
-    check_list(messages, "messages")
     tools: dict[str, str] = {}
     msgs = []
-    for i, original in enumerate(messages):
-        at = f"messages[{i}]"
-        if isinstance(original, Msg):
-            raise InvalidMessage(f"{at}: is a Msg already, not an OpenAI chat message")
-        message = without_objects(original)
-        if not isinstance(message, Mapping):
-            raise InvalidMessage(f"{at}: must be an object, not {kind_of(message)}")
+    for at, message in objects_in(messages, "messages"):
         try:
             msg = _read(message, tools)
         except InvalidMessage as e:
@@ -101,17 +83,21 @@ def _read(message: Mapping[str, Any], tools: Mapping[str, str]) -> Msg:
         if shape == "null" and any(isinstance(b, ToolUseBlock) for b in after):
             shape = None  # what a message with calls and no text has anyway
     own = "system" if role == "developer" else role
-    name = message.get("name")
-    named = isinstance(name, str) and name != ""
-    if named:
+    name = _name_in(message)
+    if name:
         known.add("name")
     metadata = remember(
         role="developer" if role == "developer" else None,
         content=shape,
-        named=named and not _sendable(str(name), own),
+        named=name != "" and not _sendable(name, own),
         extra=rest(message, known),
     )
-    return _msg(message, role=own, name=name if named else "", content=(*before, *content, *after), metadata=metadata)
+    return _msg(message, role=own, name=name, content=(*before, *content, *after), metadata=metadata)
+
+
+def _name_in(message: Mapping[str, Any]) -> str:
+    name = message.get("name")
+    return name if isinstance(name, str) else ""
 
 
 def _msg(message: Mapping[str, Any], **fields: Any) -> Msg:
@@ -162,17 +148,15 @@ def legacy_id(name: str) -> str:
 def _read_result(message: Mapping[str, Any], tools: Mapping[str, str]) -> ToolResultBlock:
     legacy = message["role"] == "function"
     call_id = legacy_id(text_at(message, "name")) if legacy else text_at(message, "tool_call_id")
-    name = message.get("name")
-    named = isinstance(name, str) and name != ""
+    name = _name_in(message)
     known = {"role", "content", "tool_call_id"} if not legacy else {"role", "content"}
-    if named or legacy:
+    if name or legacy:
         known.add("name")
     content = message.get("content")
     blocks, shape = ((), None) if isinstance(content, str) else _read_content(message)
     output = content if isinstance(content, str) else blocks if shape in ("parts", "empty") else ""
-    metadata = remember(legacy=legacy, named=named and not legacy, content=shape, extra=rest(message, known))
-    shown = str(name) if named else tools.get(call_id, "")
-    return ToolResultBlock(id=call_id, name=shown, output=output, metadata=metadata)
+    metadata = remember(legacy=legacy, named=name != "" and not legacy, content=shape, extra=rest(message, known))
+    return ToolResultBlock(id=call_id, name=name or tools.get(call_id, ""), output=output, metadata=metadata)
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -185,10 +169,15 @@ def to_openai(messages: Iterable[Msg]) -> list[dict[str, Any]]:
     refuses there, follow the results in a user message. Several text blocks become one text, joined as in `Msg.text`.
     `is_error` has no counterpart. Raises InvalidMessage naming the index of what is not a Msg.
     """
+    return write_chat(messages, media_after=False)
+
+
+def write_chat(messages: Iterable[Msg], *, media_after: bool) -> list[dict[str, Any]]:
+    """`to_openai`; with `media_after` images follow the results also where they came as parts of one."""
     written: list[dict[str, Any]] = []
     media: list[dict[str, Any]] = []
     for msg in as_messages(messages):
-        for message, shown in _write(msg):
+        for message, shown in _write(msg, media_after=media_after):
             if media and message["role"] not in ("tool", "function"):
                 written.append({"role": "user", "content": media})
                 media = []
@@ -197,10 +186,10 @@ def to_openai(messages: Iterable[Msg]) -> list[dict[str, Any]]:
     return [*written, {"role": "user", "content": media}] if media else written
 
 
-def _write(msg: Msg) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _write(msg: Msg, *, media_after: bool) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """The dicts that stand for one Msg, each with the parts that must be shown after the results."""
     spoken = _write_spoken(msg)
-    results = [_write_result(block) for block in msg.tool_results]
+    results = [_write_result(block, media_after=media_after) for block in msg.tool_results]
     if spoken is None:
         return (yield from results)
     if msg.tool_uses:
@@ -241,7 +230,7 @@ def _split(blocks: Sequence[Any], role: str) -> tuple[dict[str, str], list[Part]
             keyed.setdefault(key, []).append(block.thinking)
         elif isinstance(block, TextBlock) and key == "refusal":
             keyed.setdefault(key, []).append(block.text)
-        elif isinstance(block, TextBlock | ImageBlock | AudioBlock | VideoBlock):
+        elif isinstance(block, TextBlock | Media):
             parts.append(block)
     return {key: "\n".join(texts) for key, texts in keyed.items()}, parts
 
@@ -267,7 +256,7 @@ def _write_content(parts: Sequence[Part], role: str, shape: Any, *, calls: bool)
     return {"content": "\n".join(map(stand_in, parts))}
 
 
-def _write_result(block: ToolResultBlock) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _write_result(block: ToolResultBlock, *, media_after: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     known = hints(block)
     message = {"role": "tool", "tool_call_id": block.id}
     if known.get("legacy"):
@@ -276,10 +265,11 @@ def _write_result(block: ToolResultBlock) -> tuple[dict[str, Any], list[dict[str
         message["name"] = block.name
     output: Sequence[Any] = (TextBlock(text=block.output),) if isinstance(block.output, str) else block.output
     parts = [b for b in output if not isinstance(b, ThinkingBlock)]
-    shape = known.get("content")
+    media = [b for b in parts if not isinstance(b, TextBlock)]
+    shape = None if media and media_after else known.get("content")
     if not block.output and shape != "parts":
         parts = []
-    media = [] if shape == "parts" else [b for b in parts if not isinstance(b, TextBlock)]
+    media = [] if shape == "parts" else media
     if media and block.text:  # the text stays as it is, only a result without any is named
         parts = [b for b in parts if isinstance(b, TextBlock)]
     content = _write_content(parts, "tool", shape, calls=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ from autocontext.messages import (
     WIRE_HINTS,
     AudioBlock,
     ImageBlock,
+    Msg,
     TextBlock,
     ToolUseBlock,
     VideoBlock,
@@ -94,10 +95,18 @@ def object_at(message: Mapping[str, Any], key: str, where: str = "") -> Mapping[
     return value
 
 
-def check_list(value: object, name: str) -> None:
-    """Raise InvalidMessage for what is no list of a provider's messages: one message by itself, for example."""
-    if isinstance(value, str | Mapping | BaseModel) or not isinstance(value, Iterable):
-        raise InvalidMessage(f"{name}: must be a list of message objects, not {kind_of(value)}")
+def objects_in(messages: Any, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each of a provider's messages as a dict, with its place ("messages[3]"). Raises InvalidMessage for others."""
+    if isinstance(messages, str | Mapping | BaseModel) or not isinstance(messages, Iterable):
+        raise InvalidMessage(f"{name}: must be a list of message objects, not {kind_of(messages)}")
+    for i, original in enumerate(messages):
+        at = f"{name}[{i}]"
+        if isinstance(original, Msg):
+            raise InvalidMessage(f"{at}: is a Msg already, not a provider's message")
+        message = blocks.without_objects(original)
+        if not isinstance(message, Mapping):
+            raise InvalidMessage(f"{at}: must be an object, not {kind_of(message)}")
+        yield at, message
 
 
 def kind_of(value: object) -> str:

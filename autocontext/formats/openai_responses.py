@@ -17,18 +17,10 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import (
-    carried_text,
-    carries,
-    compaction_block,
-    hints,
-    source_of,
-    url_of,
-    without_objects,
-)
+from autocontext.formats.blocks import carried_text, carries, compaction_block, hints, source_of, url_of
 from autocontext.formats.openai_parts import (
-    check_list,
     kind_of,
+    objects_in,
     put_back,
     read_function,
     rest,
@@ -68,14 +60,10 @@ def from_responses(items: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
 
     Raises InvalidMessage naming index and key, as in "items[3].role: ...".
     """
-    check_list(items, "items")
     msgs: list[Msg] = []
     output: list[Any] = []
     names: dict[str, str] = {}
-    for i, original in enumerate(items):
-        item = without_objects(original)
-        if not isinstance(item, Mapping):
-            raise InvalidMessage(f"items[{i}]: must be an object, not {kind_of(item)}")
+    for at, item in objects_in(items, "items"):
         try:
             blocks = _read_output(item)
             if blocks is not None:
@@ -87,7 +75,7 @@ def from_responses(items: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
                 output = []
             msgs.append(_read_message(item) if "role" in item else _read_result(item, names))
         except InvalidMessage as e:
-            raise InvalidMessage(f"items[{i}].{e}") from None
+            raise InvalidMessage(f"{at}.{e}") from None
     return [*msgs, Msg(role="assistant", content=output)] if output else msgs
 
 

@@ -2,28 +2,62 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
-from autocontext.errors import ContextOverflowError
+from autocontext.errors import ContextOverflowError, InvalidMessage, short
 from autocontext.flows import DoesSteps, Flow, compute, operation, sync_and_async
 from autocontext.flows.logs import logger
 from autocontext.formats.anthropic_messages import sendable_messages
-from autocontext.formats.openai_chat import to_openai as write_chat
+from autocontext.formats.openai_chat import write_chat
 from autocontext.formats.openai_responses import to_responses
 from autocontext.formats.reading import Message, read_messages
-from autocontext.formats.said_by_user import with_said
 from autocontext.formats.sendable import sendable
-from autocontext.formats.strict import allowed, media_after, strict_chat, strict_items
-from autocontext.messages import Msg, ToolResultBlock
+from autocontext.formats.strict import allowed, strict_chat, strict_items
+from autocontext.messages import Msg, ToolResultBlock, with_words_of_user
+
+_WORDS = r"(.{1,20000}?)"
+_MARKED = re.compile(
+    # Claude Code and OpenCode
+    r"<system-reminder>\n?The user sent (?:a new message while you were working|the following message):\n" + _WORDS +
+    r"(?:\n\s*(?:IMPORTANT: After completing your current task|This is how Claude Code surfaces messages"
+    r"|Please address this message and continue)[^<\n]{0,1000})?\s*</system-reminder>"
+    # Claude Code, later
+    r"|The user sent a new message while you were working:\n" + _WORDS + r"\n\nThis is how Claude Code surfaces"
+    # Hermes
+    r"|\[OUT-OF-BAND USER MESSAGE\b[^\]\n]{0,1000}\]\n" + _WORDS + r"\n\[/OUT-OF-BAND USER MESSAGE\]",
+    re.DOTALL,
+)  # fmt: skip
+
+
+def marked_words(text: str) -> list[str]:
+    """What stands between the marks in a result's text."""
+    found = (next(filter(None, match.groups())).strip() for match in _MARKED.finditer(text))
+    return [words for words in found if words]
+
+
+def with_said(messages: Sequence[Msg], said: str | bool) -> Sequence[Msg]:
+    """The messages, with the user's words in their results named. Raises InvalidMessage if no result has the words."""
+    if said is True:
+        return with_words_of_user(messages, marked_words)
+    if not said:
+        return messages
+    if not isinstance(said, str) or not said.strip():
+        raise InvalidMessage(f"said_by_user: {short(said)} must be the user's words as the result has them, or True")
+    if not any(said in result.text for m in messages for result in m.tool_results):
+        raise InvalidMessage(
+            f"said_by_user: no result among these messages has the text {short(said)}; pass the words as it has them"
+        )
+    return with_words_of_user(messages, lambda text: [said] if said in text else [])
+
 
 T = TypeVar("T")
 _log = logger("autocontext.messages")  # the name that docs/production.md gives
 
 
-class ProviderMessages(DoesSteps, ABC):
+class ProviderMessages(DoesSteps):
     """Takes dicts in providers' formats, and gives the context in them.
 
     What comes out is what a strict service takes: a call without a result is answered by a line that says so
@@ -33,33 +67,17 @@ class ProviderMessages(DoesSteps, ABC):
     unsent: set[str]
     """Names of fields that were added and that no provider takes; each is warned of once."""
 
-    @abstractmethod
-    def _names_of_calls(self, ids: AbstractSet[str]) -> dict[str, str]:
-        """By id, the tool of the latest call in the working view that has it."""
-
-    @abstractmethod
-    def add_messages(self, msgs: Iterable[Msg]) -> None:
-        """Add messages at the end, in order, all or none."""
-
-    @abstractmethod
-    def get_messages(self) -> list[Msg]:
-        """What the model should see; compresses first if a threshold is reached."""
-
-    @abstractmethod
-    async def aget_messages(self) -> list[Msg]:
-        """What the model should see; compresses first, without blocking the event loop."""
-
-    @abstractmethod
-    def overflow(self) -> str:
-        """Why the view does not fit its window; "" if it does."""
-
-    @abstractmethod
-    async def amake_readable(self, provider: str) -> None:
-        """`make_readable` without blocking the event loop."""
-
-    @abstractmethod
-    def make_readable(self, provider: str) -> None:
-        """Put the originals of compactions that this provider ("openai", "anthropic", "") cannot read into the view."""
+    # What the memory has:
+    _names_of_calls: Callable[[AbstractSet[str]], dict[str, str]]
+    """By id, the tool of the latest call in the working view that has it."""
+    add_messages: Callable[[Iterable[Msg]], None]
+    get_messages: Callable[[], list[Msg]]
+    aget_messages: Callable[[], Awaitable[list[Msg]]]
+    overflow: Callable[[], str]
+    """Why the view does not fit its window; "" if it does."""
+    make_readable: Callable[[str], None]
+    """Puts the originals of compactions that this provider ("openai", "anthropic", "") cannot read into the view."""
+    amake_readable: Callable[[str], Awaitable[None]]
 
     def as_sent(self, messages: Iterable[Msg]) -> list[Msg]:
         """The messages of a request in a form that strict services take: see `adapters.sendable`."""
@@ -147,7 +165,7 @@ class ProviderMessages(DoesSteps, ABC):
 
 
 def _chat(msgs: list[Msg]) -> list[dict[str, Any]]:
-    return strict_chat(write_chat(media_after(msgs)), allowed(msgs))
+    return strict_chat(write_chat(msgs, media_after=True), allowed(msgs))
 
 
 def _items(msgs: list[Msg]) -> list[dict[str, Any]]:

@@ -47,26 +47,25 @@ def read_messages(
     whose fields go back whatever they are. Raises InvalidMessage naming the index and the key of
     what is none, or of another provider than those before.
     """
-    given = _as_list(messages)
+    given, unsent = _as_list(messages), [] if unsent is None else unsent
     items: list[Any] = [item if isinstance(item, Msg) else without_objects(item) for item in given]
     whole = _format_of_all(items)
-    own_by_service = [by_service or isinstance(item, BaseModel) for item in given]
     read: list[Msg] = []
     at = 0
     for own, group in groupby(items, key=lambda item: isinstance(item, Msg)):
         part = list(group)
         try:
-            read += (
-                part if own else _with_fields(_READERS[whole](part), own_by_service[at : at + len(part)], part, whole)
-            )
+            msgs = part if own else _READERS[whole](part)
         except InvalidMessage as e:
             raise InvalidMessage(_moved(str(e), at)) from None
+        for i, item in enumerate(() if own else part):
+            if by_service or isinstance(given[at + i], BaseModel):
+                # Several items of the Responses API may be one message: their names stand in the first.
+                _note_unknown(msgs, i if len(msgs) == len(part) else 0, unknown(item, whole))
+            else:
+                unsent += check(item, whole, f"messages[{at + i}]")
+        read += msgs
         at += len(part)
-    for i, item in enumerate(given):
-        if not own_by_service[i] and not isinstance(item, Msg):
-            places = check(items[i], whole, f"messages[{i}]")
-            if unsent is not None:
-                unsent += places
     return read
 
 
@@ -78,21 +77,11 @@ def _as_list(messages: Message | Iterable[Message]) -> list[Any]:
     return list(messages)
 
 
-def _with_fields(read: list[Msg], by_service: Sequence[bool], items: Sequence[Any], whole: Format) -> list[Msg]:
-    """The messages with the names of fields that a service gave and that are not known here.
-
-    Several items of the Responses API may be one message: their names stand in the first.
-    """
-    if not any(by_service):
-        return read
-    marked = list(read)
-    for i, (own, item) in enumerate(zip(by_service, items, strict=True)):
-        names = unknown(item, whole) if own else []
-        at = i if len(read) == len(items) else 0
-        if names and marked:
-            more = {**marked[at].metadata, SDK_FIELDS: [*marked[at].metadata.get(SDK_FIELDS, ()), *names]}
-            marked[at] = marked[at].model_copy(update={"metadata": more})
-    return marked
+def _note_unknown(msgs: list[Msg], at: int, names: list[str]) -> None:
+    """Note in a message the names of fields that a service gave and that are not known here."""
+    if names and msgs:
+        more = {**msgs[at].metadata, SDK_FIELDS: [*msgs[at].metadata.get(SDK_FIELDS, ()), *names]}
+        msgs[at] = msgs[at].model_copy(update={"metadata": more})
 
 
 def _format_of_all(items: Sequence[Any]) -> Format:

@@ -15,7 +15,7 @@ from autocontext.formats.blocks import carried_text
 from autocontext.formats.fields import ANTHROPIC, BLOCKS, CHAT, ITEMS, RESPONSES_INPUT, RESPONSES_OUTPUT, RESULT_BLOCKS
 from autocontext.formats.fitting import Fields, Fitting, Kinds, Unfit
 from autocontext.formats.openai_chat import legacy_id
-from autocontext.messages import WIRE_HINTS, Msg, TextBlock, ThinkingBlock, ToolResultBlock
+from autocontext.messages import Msg
 
 SDK_FIELDS = "_sdk_fields"
 """Metadata key: fields and types of an SDK's object that the tables do not know; they go back all the same."""
@@ -86,27 +86,6 @@ def allowed(messages: Iterable[Msg]) -> frozenset[str]:
 
 
 # -------------------------------------------------------------------------------------------------------------- chat
-def media_after(messages: Iterable[Msg]) -> list[Msg]:
-    """The messages, with media of results where `to_openai` shows them: after the results, in a user's message."""
-    return [
-        m.model_copy(update={"content": tuple(map(_unparted, m.content))}) if any(map(_has_media, m.content)) else m
-        for m in messages
-    ]
-
-
-def _has_media(block: Any) -> bool:
-    if not isinstance(block, ToolResultBlock) or isinstance(block.output, str) or WIRE_HINTS not in block.metadata:
-        return False
-    return any(not isinstance(b, TextBlock | ThinkingBlock) for b in block.output)
-
-
-def _unparted(block: Any) -> Any:
-    if not _has_media(block):
-        return block
-    own = {key: value for key, value in block.metadata[WIRE_HINTS].items() if key != "content"}
-    return block.model_copy(update={"metadata": {**block.metadata, WIRE_HINTS: own}})
-
-
 def strict_chat(messages: Iterable[dict[str, Any]], known: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
     """OpenAI chat messages without what strict services refuse."""
     fitting = Fitting(repair=True, known=known)
@@ -150,10 +129,13 @@ def _with_calls(message: dict[str, Any]) -> dict[str, Any]:
         return message
     calls = [{"type": "function", **call} for call in message.get("tool_calls") or ()]
     if calls:
-        message = {**message, "tool_calls": [_with_name(call, call["type"]) for call in calls]}
+        named = [{**call, call["type"]: _well_named(call.get(call["type"]))} for call in calls]
+        message = {**message, "tool_calls": named}
     elif "tool_calls" in message:
         message = {key: value for key, value in message.items() if key != "tool_calls"}
-    return _with_name(message, "function_call")
+    if "function_call" in message:
+        message = {**message, "function_call": _well_named(message["function_call"])}
+    return message
 
 
 def _chat_part(part: Any, role: str, fitting: Fitting) -> Any:
@@ -185,13 +167,12 @@ def _named(part: Any) -> str:
     return f"[{part.get('type') or 'part'}: {said}]" if said else carried_text(part, part.get("type") or "part")
 
 
-def _with_name(holder: dict[str, Any], key: str) -> dict[str, Any]:
-    """A call whose tool's name, which a model may have made up, has only the characters that services take."""
-    body = holder.get(key)
+def _well_named(body: Any) -> Any:
+    """The body of a call; its tool's name, which a model may have made up, has only characters that services take."""
     if not isinstance(body, Mapping):
-        return holder
+        return body
     name = _NOT_IN_NAMES.sub("_", str(body.get("name")))[:_LONGEST_NAME] or "_"
-    return holder if name == body.get("name") else {**holder, key: {**body, "name": name}}
+    return body if name == body.get("name") else {**body, "name": name}
 
 
 # --------------------------------------------------------------------------------------------------------- Responses
@@ -214,7 +195,7 @@ def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any]:
         elif value is None:
             item = {**item, key: ""}
     if item.get("type") in ("function_call", "custom_tool_call"):
-        item = _with_name({"item": item}, "item")["item"]
+        item = _well_named(item)
     try:
         return dict(fitting.fit(item, shape, ""))
     except Unfit:
@@ -255,7 +236,7 @@ def _block(block: Any, fitting: Fitting, kinds: Kinds) -> Any:
     if kind == "tool_result" and isinstance(block.get("content"), list | tuple):
         block = {**block, "content": strict_blocks(block["content"], fitting, RESULT_BLOCKS)}
     if kind == "tool_use":
-        block = _with_name({"block": block}, "block")["block"]
+        block = _well_named(block)
     try:
         return fitting.fit(block, kinds, "")
     except Unfit:

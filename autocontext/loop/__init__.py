@@ -10,17 +10,18 @@ killed, `run` goes on from there in the next one. Short enough to copy and chang
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from autocontext.compression.receipt import told
 from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, ModelError, short
 from autocontext.flows.threads import in_thread
 from autocontext.loop.calls import Calls
-from autocontext.loop.commands import acompact, compact
 from autocontext.loop.replies import StreamedReply, at_once, creating, later, message_of
 from autocontext.loop.tools import Tool, ToolObject, Toolset, with_memory
 from autocontext.memory import AutoContextMemory
-from autocontext.messages import Msg, is_final_reply
+from autocontext.messages import Msg, is_final_reply, is_user_turn
 from autocontext.stores.checks import check_whole
 from autocontext.tools import INSTRUCTIONS
 
@@ -37,10 +38,10 @@ def run(
     """The model's answer to what the memory holds; `options` go into each request.
 
     If the memory ends with an answer, that is returned and nothing is sent: a program may be started again at any time.
-    The calls of one message run in parallel, in threads. The model reads what a tool raises and goes on. Raises the
-    client's errors, ModelError for an answer that holds no message, and AutoContextError after `max_steps` requests
-    without an answer: call it again to go on. What ends a run in the middle of tools (Ctrl-C, SystemExit) does so when
-    the results that are there are stored.
+    The calls of one message run in parallel: coroutine functions are awaited, other tools run in threads. The model
+    reads what a tool raises and goes on. Raises the client's errors, ModelError for an answer that holds no message,
+    and AutoContextError after `max_steps` requests without an answer: call it again to go on. What ends a run in the
+    middle of tools (Ctrl-C, SystemExit) does so when the results that are there are stored.
     The user's message "/compact the billing bug" condenses the context instead; the answer says what came of it.
     """
     agent = _Agent(client, memory, tools, max_steps, {"model": model, **options})
@@ -79,7 +80,7 @@ async def arun(
     client: AsyncOpenAI, model: str, memory: AutoContextMemory, tools: Iterable[Tool] | None = None, *,
     max_steps: int = 100, **options: Any,
 ) -> str:  # fmt: skip
-    """`run` for asynchronous callers: coroutine functions are awaited, other tools run in threads."""
+    """`run` for asynchronous callers."""
     agent = await in_thread(lambda: _Agent(client, memory, tools, max_steps, {"model": model, **options}))
     if (done := _given(memory) or await acompact(memory)) is not None:
         return done
@@ -158,3 +159,28 @@ class _Agent:
         return AutoContextError(
             f"loop: no answer after {self._steps} requests; the memory has all of them: run it again"
         )
+
+
+_COMPACT = re.compile(r"\s*/compact(?:\s+(.*))?", re.DOTALL)
+
+
+def compact(memory: AutoContextMemory) -> str | None:
+    """Condense the context if the user's last message says so; what came of it, None for any other message."""
+    focus = _take_command(memory)
+    return None if focus is None else told(memory.compress_if_needed(force=True, focus=focus))
+
+
+async def acompact(memory: AutoContextMemory) -> str | None:
+    """`compact` for asynchronous callers."""
+    focus = await in_thread(lambda: _take_command(memory))
+    return None if focus is None else told(await memory.acompress_if_needed(force=True, focus=focus))
+
+
+def _take_command(memory: AutoContextMemory) -> str | None:
+    """What stands behind /compact, which leaves the view: it is nothing for the model to answer."""
+    view = memory.messages
+    command = _COMPACT.fullmatch(view[-1].text) if view and is_user_turn(view[-1]) else None
+    if command is None:
+        return None
+    memory.delete_message(len(view) - 1)
+    return (command[1] or "").strip()

@@ -28,6 +28,10 @@ _PIECE = 4
 """Characters of a piece, as in `ranking.features`."""
 
 
+class DamagedBlock(StoreCorruptError):
+    """A block is damaged or of another format; it is made anew from the memories."""
+
+
 class MemoryBlock:
     """The words of some memories, and their ids."""
 
@@ -73,13 +77,13 @@ class MemoryBlock:
 
     @classmethod
     def unpacked(cls, body: bytes) -> MemoryBlock:
-        """The block in these bytes. Raises StoreCorruptError if they have changed, or are of another format."""
+        """The block in these bytes. Raises DamagedBlock if they have changed, or are of another format."""
         try:
             version, *fields = json.loads(zlib.decompress(body).decode("utf-8", "surrogatepass"))
         except (ValueError, TypeError, zlib.error) as e:
-            raise StoreCorruptError(f"the index of memories is damaged ({e})") from e
+            raise DamagedBlock(f"the index of memories is damaged ({e})") from e
         if version != _FORMAT:
-            raise StoreCorruptError("the index of memories is old")
+            raise DamagedBlock("the index of memories is old")
         return cls(*fields)
 
 
@@ -109,17 +113,15 @@ def candidates(blocks: Sequence[MemoryBlock], text: str, *, everything: bool = F
     different = list(dict.fromkeys(reversed(list(terms(text)))))[:_MOST_TERMS]
     words = telling(different)
     rare = words if everything else _rare(blocks, words, MemoryBlock.holders)
-    scores = _scores(blocks, {term: [block.holders(term) for block in blocks] for term in rare})
+    scores = Counter(_scores(blocks, {term: [block.holders(term) for block in blocks] for term in rare}))
     if len(scores) < _ENOUGH:
         every = dict.fromkeys(piece for word in words for piece in _pieces(word))
         pieces = _rare(blocks, every, MemoryBlock.containing)
         found = {piece: [block.containing(piece) for block in blocks] for piece in pieces}
-        for place, score in _scores(blocks, found).items():
-            scores[place] = scores.get(place, 0.0) + score / len(pieces)
+        scores.update({place: score / len(pieces) for place, score in _scores(blocks, found).items()})
     for word in words:
         if word not in rare and len(scores) < _ENOUGH:
-            for place, score in _scores(blocks, {word: _some(blocks, word)}).items():
-                scores[place] = scores.get(place, 0.0) + score
+            scores.update(_scores(blocks, {word: _some(blocks, word)}))
     return [blocks[n].ids[i] for _, n, i in sorted((-score, n, i) for (n, i), score in scores.items())]
 
 

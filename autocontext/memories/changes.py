@@ -2,56 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from autocontext.errors import Conflict, InvalidMemory, short
+from autocontext.errors import Conflict, InvalidMemory
 from autocontext.memories import statements
-from autocontext.memories.records import (
-    Memory,
-    checked_confidence,
-    checked_content,
-    checked_importance,
-    checked_json,
-    checked_user,
-    normalised_tags,
-)
-from autocontext.stores.checks import check_id, checked_seconds
+from autocontext.memories.records import Memory, checked
+from autocontext.stores.checks import checked_seconds
 from autocontext.stores.database import Work
 
 
-@dataclass(frozen=True)
-class MemoryLimits:
-    """Limits on one user's memories."""
-
-    most: int | None = None
-    """Memories in use; beyond that the memory with the lowest retention is archived, never deleted."""
-    protected: str = "correction"
-    """A tenth of `most` is reserved for this category."""
-
-
-def checked(memory: Memory) -> Memory:
-    """The memory with its fields as they are stored. Raises InvalidMemory naming a wrong field."""
-    for name in ("category", "source", "source_error", "archived"):
-        value = getattr(memory, name)
-        if value is not None or name == "category":
-            check_id(name, value, InvalidMemory)
-    return replace(
-        memory,
-        user_id=checked_user(memory.user_id),
-        content=checked_content(memory.content),
-        category=memory.category.strip().lower() or "context",
-        tags=normalised_tags(memory.tags),
-        importance=checked_importance(memory.importance),
-        confidence=checked_confidence(memory.confidence),
-        context=checked_json("context", memory.context),
-        metadata=checked_json("metadata", _object("metadata", memory.metadata)),
-    )
-
-
-def add(new: Memory, limits: MemoryLimits) -> Work[Memory]:
-    """Store a memory, or confirm the one with the same content."""
+def add(new: Memory, most: int | None) -> Work[Memory]:
+    """Store a memory, or confirm the one with the same content; beyond `most` the least of them is archived."""
     revision = yield from statements.next_revision(new.user_id)
     same = yield from statements.find_same(new.user_id, new.content)
     if same is None:
@@ -60,13 +23,8 @@ def add(new: Memory, limits: MemoryLimits) -> Work[Memory]:
     else:
         stored = replace(confirmed(same, new), revision=revision)
         yield from statements.put(stored, same)
-    if limits.most is not None:
-        archived = yield from statements.archive_least(
-            new.user_id, limits.most, new.updated_at, revision, limits.protected
-        )
-        if stored.id in archived:
-            return replace(stored, archived="over max_memories")
-    return stored
+    archived = yield from statements.archive_least(new.user_id, most, new.updated_at, revision)
+    return replace(stored, archived="over max_memories") if stored.id in archived else stored
 
 
 def confirmed(old: Memory, new: Memory) -> Memory:
@@ -116,17 +74,12 @@ _CHANGEABLE = frozenset(
 def changed_fields(fields: Mapping[str, Any], now: int) -> dict[str, Any]:
     """The fields of `update` as fields of Memory. Raises InvalidMemory for an unknown one."""
     columns = dict(fields)
-    has_ttl = "ttl" in columns
-    ttl = columns.pop("ttl", None)
-    unknown = columns.keys() - _CHANGEABLE
-    if unknown:
+    if "ttl" in columns:
+        columns["expires_at"] = expiry(columns.pop("ttl"), now)
+    if unknown := fields.keys() - _CHANGEABLE - {"ttl"}:
         raise InvalidMemory(
             f"{', '.join(sorted(unknown))}: no such field; there are {', '.join(sorted(_CHANGEABLE))}, ttl"
         )
-    if has_ttl:
-        columns["expires_at"] = expiry(ttl, now)
-    if "tags" in columns:
-        columns["tags"] = tuple(listed("tags", columns["tags"]))
     return {**columns, "updated_at": now}
 
 
@@ -134,16 +87,3 @@ def expiry(ttl: Any, now: int) -> int | None:
     """When a memory with this `ttl` (seconds) expires, None for never. Raises InvalidMemory."""
     seconds = checked_seconds("ttl", ttl, InvalidMemory)
     return None if seconds is None else now + round(seconds * 1000)
-
-
-def _object(field: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidMemory(f"{field} must be an object with string keys (got {short(value)})")
-    return dict(value)
-
-
-def listed(field: str, value: Any) -> list[Any]:
-    """Any iterable but a string as a list. Raises InvalidMemory."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise InvalidMemory(f"{field} must be a list of strings such as [{str(value)!r}] (got {value!r})")
-    return list(value)

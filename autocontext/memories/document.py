@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,19 +78,15 @@ def sections_of(document: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(section, Mapping):
             continue
         lines = [
-            f"- {label}: {_plain(text)}" for name, label in labels.items() if (text := _summary(section.get(name)))
+            f"- {label}: {_plain(text)}" for name, label in labels.items() if (text := summary_of(section.get(name)))
         ]
         if lines:
             sections[heading] = "\n".join([f"{heading}:", *lines])
     return sections
 
 
-def is_guaranteed(fact: Fact, categories: Collection[str]) -> bool:
-    """Whether a fact belongs to one of the guaranteed categories."""
-    return fact.category in categories
-
-
-def _summary(value: Any) -> str:
+def summary_of(value: Any) -> str:
+    """The text of a section's entry, of any form; "" if it has none."""
     text = value.get("summary") if isinstance(value, Mapping) else value
     return text.strip() if isinstance(text, str) else ""
 

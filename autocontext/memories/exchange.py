@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from autocontext.errors import InvalidMemory, StateError, StoreCorruptError
 from autocontext.memories import statements
-from autocontext.memories.changes import MemoryLimits, checked, confirmed
-from autocontext.memories.document import SECTIONS
-from autocontext.memories.records import Memory, iso, millis
+from autocontext.memories.changes import confirmed
+from autocontext.memories.document import SECTIONS, summary_of
+from autocontext.memories.records import Memory, checked, iso, millis
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.stores.database import Work
 
@@ -54,46 +54,36 @@ def read_document(source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
     return document
 
 
-def facts_in(document: Mapping[str, Any], user_id: str, now: int) -> Iterator[tuple[int, Memory | str]]:
-    """Each entry of `facts` as a memory, or as the reason why it is not one."""
-    for place, entry in enumerate(document.get("facts", [])):
-        try:
-            yield place, _memory_of(entry, user_id, now)
-        except InvalidMemory as e:
-            yield place, str(e)
-
-
 def sections_in(document: Mapping[str, Any], now: int) -> dict[str, tuple[str, int]]:
     """The summaries that are not empty, by name ("user.workContext"), with their times."""
     sections: dict[str, tuple[str, int]] = {}
     for key, (_, labels) in SECTIONS.items():
         section = document.get(key)
-        for name in labels if isinstance(section, Mapping) else ():
-            entry = section.get(name) if isinstance(section, Mapping) else None
-            summary = entry.get("summary") if isinstance(entry, Mapping) else entry
-            if isinstance(summary, str) and summary.strip():
+        if not isinstance(section, Mapping):
+            continue
+        for name in labels:
+            entry = section.get(name)
+            if summary := summary_of(entry):
                 at = entry.get("updatedAt") if isinstance(entry, Mapping) else None
-                sections[f"{key}.{name}"] = (summary.strip().replace("\x00", ""), _moment(at, now))
+                sections[f"{key}.{name}"] = (summary.replace("\x00", ""), _moment(at, now))
     return sections
 
 
 def take_in(
-    document: Mapping[str, Any], user_id: str, now: int, limits: MemoryLimits, expected: int | None
+    document: Mapping[str, Any], user_id: str, now: int, most: int | None, expected: int | None
 ) -> Work[ImportReport]:
     """Import a document; memories that the store has changed since the document was written stay."""
     revision = yield from statements.expect_revision(user_id, expected)
     written_at = _moment(document.get("lastUpdated"), now)
     added, confirmed_count, skipped = 0, 0, []
-    for place, memory in facts_in(document, user_id, now):
-        if isinstance(memory, str):
-            skipped.append((place, memory))
+    for place, entry in enumerate(document.get("facts", [])):
+        try:
+            memory = _memory_of(entry, user_id, now)
+        except InvalidMemory as e:
+            skipped.append((place, str(e)))
             continue
-        old = (
-            yield from statements.find(user_id, memory.id)
-            if memory.id
-            else statements.find_same(user_id, memory.content)
-        )
-        old = old or (yield from statements.find_same(user_id, memory.content))
+        same = yield from statements.find_same(user_id, memory.content)
+        old = ((yield from statements.find(user_id, memory.id)) if memory.id else None) or same
         if old is None:
             stored = replace(memory, id=memory.id or (yield from statements.free_id(user_id)), revision=revision)
             yield from statements.put(stored, None)
@@ -101,15 +91,14 @@ def take_in(
         elif old.updated_at > written_at and old.content != memory.content:
             skipped.append((place, f"memory {old.id} was changed after this document was written"))
         else:
-            other = yield from statements.find_same(user_id, memory.content)
-            same_text = other is not None and other.id != old.id
-            merged = confirmed(old, memory) if old.content == memory.content or same_text else _renewed(old, memory)
-            yield from statements.put(replace(merged, revision=revision), old)
+            merged = replace(confirmed(old, memory), revision=revision)
+            if old.content != memory.content and (same is None or same.id == old.id):
+                merged = replace(merged, content=memory.content, category=memory.category)
+            yield from statements.put(merged, old)
             confirmed_count += 1
     sections = sections_in(document, now)
     yield from statements.put_sections(user_id, sections)
-    if limits.most is not None:
-        yield from statements.archive_least(user_id, limits.most, now, revision, limits.protected)
+    yield from statements.archive_least(user_id, most, now, revision)
     return ImportReport(added, confirmed_count, tuple(skipped), len(sections))
 
 
@@ -196,11 +185,6 @@ def _fact_of(memory: Memory) -> dict[str, Any]:
         "source": memory.source or "unknown",
         **{key: value for key, value in optional.items() if value is not None},
     }
-
-
-def _renewed(old: Memory, new: Memory) -> Memory:
-    """A memory with new content from the document and its history from the store."""
-    return replace(confirmed(old, new), content=new.content, category=new.category)
 
 
 def _moment(value: Any, otherwise: int) -> int:

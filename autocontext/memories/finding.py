@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from typing import Any
 
 from autocontext.errors import InvalidMemory
 from autocontext.flows.forking import fork_lock
@@ -14,6 +14,7 @@ from autocontext.memories.records import (
     ScoredMemory,
     dynamic_importance,
     indexed_text,
+    listed,
     millis,
     normalised_tags,
     recency,
@@ -24,18 +25,32 @@ from autocontext.stores.checks import check_whole, is_number
 
 @dataclass(frozen=True)
 class Query:
-    """A search; the fields are those of `MemoryStore.search`."""
+    """A search; the fields are those of `MemoryStore.search`. Raises InvalidMemory naming a wrong one."""
 
     text: str
-    limit: int = 5
-    min_importance: float = 1
-    min_score: float = 0.0
-    tags: tuple[str, ...] = ()
-    all_tags: bool = False
-    categories: Collection[str] = ()
-    since: int | None = None
-    until: int | None = None
-    explain: bool = False
+    limit: int
+    min_importance: float
+    min_score: float
+    tags: Iterable[str]
+    tag_match: str
+    categories: Iterable[str]
+    since: Any
+    until: Any
+    explain: bool
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise InvalidMemory(f"query must be a string (got {self.text!r})")
+        check_whole("limit", self.limit, error=InvalidMemory)
+        for name, value in (("min_importance", self.min_importance), ("min_score", self.min_score)):
+            if not is_number(value):
+                raise InvalidMemory(f"{name} must be a number (got {value!r})")
+        if self.tag_match not in ("any", "all"):
+            raise InvalidMemory(f"tag_match must be 'any' or 'all' (got {self.tag_match!r})")
+        object.__setattr__(self, "tags", normalised_tags(self.tags))
+        object.__setattr__(self, "categories", {c.strip().lower() for c in listed("categories", self.categories)})
+        object.__setattr__(self, "since", millis("since", self.since))
+        object.__setattr__(self, "until", millis("until", self.until))
 
     def admits(self, memory: Memory, now: int) -> bool:
         """Whether a memory passes the filters."""
@@ -43,47 +58,11 @@ class Query:
             return False
         if self.categories and memory.category not in self.categories:
             return False
-        if self.tags and not (all if self.all_tags else any)(tag in memory.tags for tag in self.tags):
+        if self.tags and not (all if self.tag_match == "all" else any)(tag in memory.tags for tag in self.tags):
             return False
         return (self.since is None or memory.created_at >= self.since) and (
             self.until is None or memory.created_at <= self.until
         )
-
-
-def make_query(
-    text: str,
-    *,
-    limit: int,
-    min_importance: float,
-    min_score: float,
-    tags: Iterable[str],
-    tag_match: str,
-    categories: Iterable[str],
-    since: datetime | str | int | None,
-    until: datetime | str | int | None,
-    explain: bool,
-) -> Query:
-    """A query from the arguments of a search. Raises InvalidMemory naming a wrong one."""
-    if not isinstance(text, str):
-        raise InvalidMemory(f"query must be a string (got {text!r})")
-    check_whole("limit", limit, error=InvalidMemory)
-    for name, value in (("min_importance", min_importance), ("min_score", min_score)):
-        if not is_number(value):
-            raise InvalidMemory(f"{name} must be a number (got {value!r})")
-    if tag_match not in ("any", "all"):
-        raise InvalidMemory(f"tag_match must be 'any' or 'all' (got {tag_match!r})")
-    return Query(
-        text,
-        limit,
-        min_importance,
-        min_score,
-        normalised_tags(tags),
-        tag_match == "all",
-        frozenset(c.strip().lower() for c in categories),
-        millis("since", since),
-        millis("until", until),
-        explain,
-    )
 
 
 class UserIndex:

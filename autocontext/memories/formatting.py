@@ -9,7 +9,7 @@ from typing import Any
 from autocontext.errors import ConfigError
 from autocontext.memories.budget import InjectionBlock, RankedFact, add_facts, add_guaranteed, add_sections, refill
 from autocontext.memories.counting import DEFAULT_COUNTER
-from autocontext.memories.document import Fact, facts_of, is_guaranteed, sections_of
+from autocontext.memories.document import Fact, facts_of, sections_of
 from autocontext.memories.relevance import FactIndex, Scale, checked_weights, final_scores, index_for
 from autocontext.memories.reports import InjectionReport
 from autocontext.ranking import RelevanceRanker
@@ -134,21 +134,18 @@ def _worthy(
         return ranked
     eligible: list[RankedFact] = []
     for one in ranked:
-        if is_guaranteed(one.fact, settings.guaranteed_categories) or not _too_little(one, similarities, settings):
+        near = similarities[one.fact.content] >= settings.min_similarity and one.score >= settings.min_score
+        if near or one.fact.category in settings.guaranteed_categories:
             eligible.append(one)
         else:
             block.drop(one, "below minimum")
     return eligible
 
 
-def _too_little(one: RankedFact, similarities: dict[str, float], settings: InjectionSettings) -> bool:
-    return similarities[one.fact.content] < settings.min_similarity or one.score < settings.min_score
-
-
 def _fill(
     block: InjectionBlock, sections: dict[str, str], facts: list[RankedFact], settings: InjectionSettings
 ) -> None:
-    guaranteed = [r for r in facts if is_guaranteed(r.fact, settings.guaranteed_categories)]
+    guaranteed = [r for r in facts if r.fact.category in settings.guaranteed_categories]
     leftover_ids = {id(r) for r in add_guaranteed(block, guaranteed, settings.guaranteed_token_budget)}
     added_ids = {id(r) for r in guaranteed} - leftover_ids
     others = [r for r in facts if id(r) not in added_ids]

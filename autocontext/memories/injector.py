@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sync_and_async
@@ -17,7 +17,7 @@ from autocontext.memories.formatting import InjectionSettings, compose
 from autocontext.memories.relevance import FactIndex
 from autocontext.memories.reports import InjectionReport
 from autocontext.memories.store import MemoryStore
-from autocontext.messages import Msg, TextBlock, as_messages, freeze
+from autocontext.messages import Msg, TextBlock, as_messages
 from autocontext.ranking import RelevanceRanker
 from autocontext.tokens import TokenCounter
 
@@ -34,7 +34,6 @@ NAME = "memory_context"
 _GAP = "\n\n"
 _CONVERSATIONS = 64
 _SAME_ENOUGH = 0.7
-_ADDED = "_injected_characters"
 _SPARE = 100
 """Memories to choose among besides those that fit."""
 _LEAST_TOKENS = 8
@@ -51,19 +50,13 @@ class MemorySource(Protocol):
         """The same for asynchronous callers."""
 
 
-class _Request(NamedTuple):
-    """The arguments of a call besides the messages."""
-
-    query: str | None
-    tokens: int | None
-
-
 @dataclass(frozen=True)
 class _Injection:
     """The block of the last call for a conversation."""
 
     turn: str
-    request: _Request
+    request: tuple[str | None, int | None]
+    """Its `query` and `max_tokens`."""
     text: str
     report: InjectionReport
 
@@ -119,20 +112,21 @@ class MemoryInjector(DoesSteps):
         `query` replaces the last turns as the text that memories are ranked against. `max_tokens` applies to this call
         only. A block of an earlier call is removed first. Damaged memories are left out, all of them, and logged.
         """
-        originals, request = without_injected(messages), _Request(query, max_tokens)
+        originals, request = without_injected(messages), (query, max_tokens)
         injection = self._reusable(originals, request)
         if injection is None:
-            context = self._context(originals, request)
+            context = query or extract_conversation_context(originals, self._max_turns)
             try:
-                document: dict[str, Any] = yield self._reading(context, request)
-            except StoreCorruptError as e:
-                document = self._none(e)
+                document: dict[str, Any] = yield self._reading(context, max_tokens)
+            except StoreCorruptError as e:  # the turn goes on without any, and the log says which to delete
+                _log.error("the memories of user %r are left out of the context: %s", self._user_id, e)
+                document = {}
             injection = yield from compute(lambda: self._choose(originals, request, context, document))
         return self._with_block(originals, injection)
 
     inject, ainject = sync_and_async(_inject)
 
-    def _reading(self, context: str, request: _Request) -> Operation:
+    def _reading(self, context: str, max_tokens: int | None) -> Operation:
         """The step that reads the memories to choose among: of a MemoryStore more than fit, else all."""
         if self._about is None:
             return operation(self._store.document, self._store.adocument, user_id=self._user_id)
@@ -142,19 +136,10 @@ class MemoryInjector(DoesSteps):
             context,
             user_id=self._user_id,
             categories=self._settings.guaranteed_categories,
-            count=_SPARE + (request.tokens or self._settings.max_tokens) // _LEAST_TOKENS,
+            count=_SPARE + (max_tokens or self._settings.max_tokens) // _LEAST_TOKENS,
         )
 
-    def _context(self, messages: Sequence[Msg], request: _Request) -> str:
-        """What memories are ranked against."""
-        return request.query or extract_conversation_context(messages, self._max_turns)
-
-    def _none(self, error: StoreCorruptError) -> dict[str, Any]:
-        """No memories instead of damaged ones: the turn goes on, and the log says which to delete."""
-        _log.error("the memories of user %r are left out of the context: %s", self._user_id, error)
-        return {}
-
-    def _reusable(self, messages: Sequence[Msg], request: _Request) -> _Injection | None:
+    def _reusable(self, messages: Sequence[Msg], request: tuple[str | None, int | None]) -> _Injection | None:
         if self._refresh == "every_call" or not messages:
             return None
         with self._lock:
@@ -163,8 +148,11 @@ class MemoryInjector(DoesSteps):
             return None
         return replace(last, report=replace(last.report, refreshed=False))
 
-    def _choose(self, messages: Sequence[Msg], request: _Request, context: str, document: dict[str, Any]) -> _Injection:
-        settings = self._settings if request.tokens is None else replace(self._settings, max_tokens=request.tokens)
+    def _choose(
+        self, messages: Sequence[Msg], request: tuple[str | None, int | None], context: str, document: dict[str, Any]
+    ) -> _Injection:
+        _, tokens = request
+        settings = self._settings if tokens is None else replace(self._settings, max_tokens=tokens)
         text, report = self._compose(document, context, settings, self._host_text(messages))
         injection = _Injection(_turn(messages), request, text, report)
         if not messages:
@@ -216,7 +204,10 @@ class MemoryInjector(DoesSteps):
             return messages, injection.report
         leading = _leading(messages)
         if self._placement == "merge" and leading:
-            merged = _merged(messages[leading - 1], f"{_GAP}{injection.text}")
+            host = messages[leading - 1]
+            # Texts of a message are joined by a newline.
+            part = TextBlock(text=_GAP[1:] + injection.text, metadata={INJECTED: NAME})
+            merged = host.model_copy(update={"content": (*host.content, part)})
             return [*messages[: leading - 1], merged, *messages[leading:]], injection.report
         role: Literal["user", "system"] = "user" if self._placement == "user" else "system"
         turn = last_user_turn(messages) if role == "user" else leading
@@ -238,24 +229,9 @@ def without_injected(messages: Sequence[Msg]) -> list[Msg]:
     return [_without_block(m) for m in as_messages(messages) if not is_injected(m)]
 
 
-def _merged(host: Msg, suffix: str) -> Msg:
-    """A system message with the block at the end of its last text; its metadata holds the length of the block."""
-    *leading, last = host.content or (TextBlock(text=""),)
-    if not isinstance(last, TextBlock):
-        leading, last = [*leading, last], TextBlock(text="")
-    longer = last.model_copy(update={"text": last.text + suffix})
-    metadata = {**host.metadata, _ADDED: len(suffix)}
-    return host.model_copy(update={"content": (*leading, longer), "metadata": freeze(metadata)})
-
-
 def _without_block(host: Msg) -> Msg:
-    added = host.metadata.get(_ADDED)
-    if not isinstance(added, int) or not host.content or not isinstance(last := host.content[-1], TextBlock):
-        return host
-    shorter = last.model_copy(update={"text": last.text[: len(last.text) - added]})
-    metadata = {key: value for key, value in host.metadata.items() if key != _ADDED}
-    content = (*host.content[:-1], shorter) if shorter.text else host.content[:-1]
-    return host.model_copy(update={"content": content, "metadata": freeze(metadata)})
+    content = tuple(block for block in host.content if INJECTED not in block.metadata)
+    return host if len(content) == len(host.content) else host.model_copy(update={"content": content})
 
 
 def _turn(messages: Sequence[Msg]) -> str:

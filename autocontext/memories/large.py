@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from autocontext.errors import StoreCorruptError, StoreError
+from autocontext.errors import StoreError
 from autocontext.memories import statements
-from autocontext.memories.candidates import MemoryBlock, candidates
+from autocontext.memories.candidates import DamagedBlock, MemoryBlock, candidates
 from autocontext.memories.finding import Query, UserIndex
 from autocontext.memories.records import Memory, ScoredMemory
 from autocontext.ranking import TfidfRanker
@@ -28,10 +28,6 @@ _MOST_KEPT = 16_000_000
 """Stored bytes of the blocks that a process keeps: more than 100,000 memories, 45 MB when unpacked."""
 _RANKED = 100
 """Memories to rank first; more if these are too few."""
-
-
-class _DamagedBlock(Exception):
-    """A block is damaged or of another format; it is made anew from the memories."""
 
 
 class LargeIndex:
@@ -99,7 +95,7 @@ class LargeIndex:
         while True:
             try:
                 blocks = self._database.read(partial(self._current, user_id))
-            except _DamagedBlock:
+            except DamagedBlock:
                 self._database.write(partial(statements.drop_blocks, user_id))
                 continue
             if blocks is not None:
@@ -123,10 +119,7 @@ class LargeIndex:
             block = self._kept.get((user_id, number))
             if block is None:
                 body = yield from statements.block(user_id, number)
-                try:
-                    block = MemoryBlock.unpacked(body)
-                except StoreCorruptError as e:
-                    raise _DamagedBlock from e
+                block = MemoryBlock.unpacked(body)
                 self._kept.put((user_id, number), block, len(body))
             found.append(block)
         return [*found, MemoryBlock.of(rest)]

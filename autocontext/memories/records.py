@@ -8,11 +8,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from autocontext.errors import InvalidMemory
+from autocontext.errors import InvalidMemory, short
 from autocontext.messages import freeze
 from autocontext.stores.checks import check_id, is_number
 from autocontext.text.normal_forms import normalized
@@ -103,10 +103,8 @@ def normalised_tags(
     With a vocabulary (`allowed`) other tags are mapped by `synonyms` or dropped. Raises InvalidMemory for tags that are
     not strings.
     """
-    if isinstance(tags, str):
-        raise InvalidMemory(f"tags must be a list of strings, not one string (got {tags!r}): pass [{tags!r}]")
     unique: dict[str, None] = {}
-    for tag in tags:
+    for tag in listed("tags", tags):
         if not isinstance(tag, str):
             raise InvalidMemory(f"tags must be strings (got {tag!r})")
         plain = _NOT_IN_TAGS.sub("", re.sub(r"\s+", "_", normalized(tag, "NFKC").strip().lower()))
@@ -115,6 +113,13 @@ def normalised_tags(
         if plain:
             unique[plain] = None
     return tuple(unique)
+
+
+def listed(field: str, value: Any) -> list[Any]:
+    """Any iterable but a string as a list. Raises InvalidMemory."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidMemory(f"{field} must be a list of strings such as [{str(value)!r}] (got {value!r})")
+    return list(value)
 
 
 def indexed_text(content: str, tags: Iterable[str]) -> str:
@@ -174,6 +179,31 @@ def checked_json(name: str, value: Any) -> Any:
     except (TypeError, ValueError, RecursionError) as e:
         raise InvalidMemory(f"{name} is not a JSON value: {e}") from None
     return stored
+
+
+def checked(memory: Memory) -> Memory:
+    """The memory with its fields as they are stored. Raises InvalidMemory naming a wrong field."""
+    for name in ("category", "source", "source_error", "archived"):
+        value = getattr(memory, name)
+        if value is not None or name == "category":
+            check_id(name, value, InvalidMemory)
+    return replace(
+        memory,
+        user_id=checked_user(memory.user_id),
+        content=checked_content(memory.content),
+        category=memory.category.strip().lower() or "context",
+        tags=normalised_tags(memory.tags),
+        importance=checked_importance(memory.importance),
+        confidence=checked_confidence(memory.confidence),
+        context=checked_json("context", memory.context),
+        metadata=checked_json("metadata", _object(memory.metadata)),
+    )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidMemory(f"metadata must be an object with string keys (got {short(value)})")
+    return dict(value)
 
 
 def millis(name: str, moment: datetime | float | str | None) -> int | None:

@@ -33,6 +33,8 @@ _PUT = (
 
 _AT_ONCE = 500
 """Ids of one statement."""
+_PROTECTED = "correction"
+"""The category for which a tenth of a user's memories is reserved."""
 
 
 def next_revision(user_id: str) -> Work[int]:
@@ -96,13 +98,16 @@ def changes(user_id: str, known_revision: int, held_ids: Collection[str]) -> Wor
 
 def some(user_id: str, memory_ids: Iterable[str]) -> Work[list[Memory]]:
     """These memories; unknown ones are left out."""
-    every, found = list(memory_ids), list[Memory]()
+    return list(map(_memory, (yield from _rows(user_id, memory_ids))))
+
+
+def _rows(user_id: str, memory_ids: Iterable[str]) -> Work[list[Row]]:
+    every, found = list(memory_ids), list[Row]()
     for start in range(0, len(every), _AT_ONCE):
         ids = {f"id_{i}": memory_id for i, memory_id in enumerate(every[start : start + _AT_ONCE])}
-        rows = yield Statement(
+        found += yield Statement(
             f"{_SELECT} AND id IN ({', '.join(f':{name}' for name in ids)})", {"user_id": user_id, **ids}
         )
-        found += map(_memory, rows)
     return found
 
 
@@ -213,19 +218,15 @@ def remove_all(user_id: str) -> Work[int]:
     """Delete everything of one user; returns the number of memories. The change counter is kept."""
     yield from next_revision(user_id)
     [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
-    yield Statement("DELETE FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
-    yield Statement("DELETE FROM autocontext_memory_block WHERE user_id = :u", {"u": user_id})
-    yield Statement("DELETE FROM autocontext_memory_sections WHERE user_id = :u", {"u": user_id})
+    for table in ("autocontext_memories", "autocontext_memory_block", "autocontext_memory_sections"):
+        yield Statement(f"DELETE FROM {table} WHERE user_id = :u", {"u": user_id})
     return int(count)
 
 
 def touch(user_id: str, memory_ids: Iterable[str], now: int) -> Work[None]:
     """Count an access to memories; the revision stays, because their content does."""
     yield from lock(user_id)
-    ids = {f"id_{i}": memory_id for i, memory_id in enumerate(memory_ids)}
-    rows = yield Statement(
-        f"{_SELECT} AND id IN ({', '.join(f':{name}' for name in ids)})", {"user_id": user_id, **ids}
-    )
+    rows = yield from _rows(user_id, memory_ids)
     yield Statement(
         "UPDATE autocontext_memories SET access_count = :access_count, last_accessed = :last_accessed, "
         "checksum = :checksum WHERE user_id = :user_id AND id = :id",
@@ -240,15 +241,17 @@ def _touched(values: dict[str, Any], now: int) -> dict[str, Any]:
     return {**{name: values[name] for name in key}, "checksum": row_checksum(*values.values())}
 
 
-def archive_least(user_id: str, most: int, now: int, revision: int, protected: str) -> Work[list[str]]:
-    """Archive what exceeds `most`, lowest `retention` first; a tenth of `most` is reserved for one category."""
+def archive_least(user_id: str, most: int | None, now: int, revision: int) -> Work[list[str]]:
+    """Archive what exceeds `most` (None: no limit), lowest `retention` first; a tenth is reserved for corrections."""
+    if most is None:
+        return []
     rows = yield Statement(_SELECT, {"user_id": user_id})
     memories = [memory for memory in map(_memory, rows) if memory.in_use(now)]
     if len(memories) <= most:
         return []
     value: Callable[[Memory], tuple[float, int, str]] = lambda m: (retention(m, now), m.created_at, m.id)  # noqa: E731
     by_value = sorted(memories, key=value, reverse=True)
-    protected_ids = {m.id for m in [m for m in by_value if m.category == protected][: most // 10]}
+    protected_ids = {m.id for m in [m for m in by_value if m.category == _PROTECTED][: most // 10]}
     excess = [m for m in reversed(by_value) if m.id not in protected_ids][: len(memories) - most]
     for memory in excess:
         yield from put(replace(memory, archived="over max_memories", revision=revision), memory)

@@ -14,11 +14,10 @@ from autocontext.errors import InvalidMemory
 from autocontext.flows import compute, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.memories import changes, exchange, statements
-from autocontext.memories.changes import MemoryLimits
 from autocontext.memories.exchange import ImportReport
-from autocontext.memories.finding import UserIndex, make_query
+from autocontext.memories.finding import Query, UserIndex
 from autocontext.memories.large import FEW, LargeIndex
-from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user, stats_of
+from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked, checked_user, stats_of
 from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.stores.checks import check_id, check_whole
@@ -54,7 +53,7 @@ class MemoryStore(DatabasePart):
     ) -> None:
         check_whole("max_memories", max_memories, 1, InvalidMemory, none="no limit")
         super().__init__(url, SCHEMA)
-        self._limits = MemoryLimits(max_memories)
+        self._most = max_memories
         self._ranker, self._clock = ranker, clock
         self._users: OrderedDict[str, UserIndex] = OrderedDict()
         self._large = LargeIndex(self.database)
@@ -80,15 +79,16 @@ class MemoryStore(DatabasePart):
         Raises InvalidMemory naming the field.
         """
         now = self._clock()
-        new = changes.checked(
+        new = checked(
             Memory(
-                id="", user_id=user_id, content=content, category=category, tags=tuple(changes.listed("tags", tags)),
-                importance=importance, confidence=confidence, context=context, source=source,
-                source_error=source_error, metadata=metadata or {}, created_at=now, updated_at=now,
-                last_accessed=now, expires_at=changes.expiry(ttl, now),
+                id="", user_id=user_id, content=content, category=category, importance=importance,
+                tags=tags,  # type: ignore[arg-type]  # checked right away
+                confidence=confidence, context=context, source=source, source_error=source_error,
+                metadata=metadata or {}, created_at=now, updated_at=now, last_accessed=now,
+                expires_at=changes.expiry(ttl, now),
             )
         )  # fmt: skip
-        return (yield from write(lambda: changes.add(new, self._limits)))
+        return (yield from write(lambda: changes.add(new, self._most)))
 
     add, aadd = sync_and_async(_add)
 
@@ -151,10 +151,8 @@ class MemoryStore(DatabasePart):
         an aware datetime, an ISO 8601 string or milliseconds. A memory that shares nothing with the query is not found.
         Results count as accessed. Raises InvalidMemory naming a wrong argument.
         """
-        search = make_query(
-            query, limit=limit, min_importance=min_importance, min_score=min_score, tags=changes.listed("tags", tags),
-            tag_match=tag_match, categories=changes.listed("categories", categories), since=since, until=until,
-            explain=explain,
+        search = Query(
+            query, limit, min_importance, min_score, tags, tag_match, categories, since, until, explain
         )  # fmt: skip
         if (yield from self._is_large(user_id)):
             now = self._clock()
@@ -217,7 +215,7 @@ class MemoryStore(DatabasePart):
         """
         owner, now = checked_user(user_id), self._clock()
         document = exchange.read_document(source)
-        return (yield from write(lambda: exchange.take_in(document, owner, now, self._limits, expected_revision)))
+        return (yield from write(lambda: exchange.take_in(document, owner, now, self._most, expected_revision)))
 
     import_json, aimport_json = sync_and_async(_import_json)
 

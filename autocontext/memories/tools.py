@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from autocontext import flows
 from autocontext.errors import AutoContextError
-from autocontext.formats.openai_parts import function_schema
+from autocontext.formats.agent_tools import AgentTool
 from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user, iso
 from autocontext.memories.store import MemoryStore
+from autocontext.stores.checks import whole_or
 from autocontext.text.rendering import escaped
 
 INSTRUCTIONS = """\
@@ -21,97 +21,36 @@ for what a tool printed. Use memory_search before you ask the user for something
 When something has changed, use memory_update instead of adding the opposite."""
 
 
-@dataclass(frozen=True)
-class MemoryTool:
-    """One tool: call it, or await `acall`, with the model's arguments; it always returns text."""
+class MemoryTool(AgentTool):
+    """A tool that finds or changes the memories of one user: call it, or await `acall`, with the model's arguments."""
 
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-    required: tuple[str, ...]
-    run: Callable[..., str]
-    arun: Callable[..., Awaitable[str]]
+    refused = (AutoContextError, TypeError, ValueError)
 
-    def __call__(self, /, **arguments: Any) -> str:
-        """The result for the model; a mistake in the arguments is returned as text, not raised."""
-        return flows.run(self._answer(arguments), flows.do)
+    def __init__(self, name: str, store: MemoryStore, fixed: Mapping[str, Any]) -> None:
+        description, parameters, required, self._worded = _TOOLS[name]
+        super().__init__(name, description, {key: _PARAMETERS[key] for key in parameters.split()}, required)
+        self._store, self._fixed = store, fixed
 
-    async def acall(self, /, **arguments: Any) -> str:
-        """`__call__` for asynchronous agents."""
-        return await flows.arun(self._answer(arguments), flows.ado)
-
-    def _answer(self, arguments: Mapping[str, Any]) -> flows.Flow[str]:
-        try:
-            result: str = yield flows.operation(self.run, self.arun, **self._known_arguments(arguments))
-        except (AutoContextError, TypeError, ValueError) as e:
-            return f"Error: {e}"
-        return result
-
-    def schema(self) -> dict[str, Any]:
-        """The tool as an OpenAI function schema."""
-        return function_schema(self.name, self.description, dict(self.parameters), self.required)
-
-    def _known_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The known arguments; anything else that a model makes up, above all a user_id, is ignored."""
-        missing = [name for name in self.required if arguments.get(name) in (None, "")]
-        if missing:
-            raise ValueError(f"missing arguments: {', '.join(missing)}")
-        return {key: value for key, value in arguments.items() if key in self.parameters and value is not None}
+    def _steps(self, arguments: dict[str, Any]) -> flows.Flow[str]:
+        if "limit" in arguments:
+            arguments["limit"] = whole_or(_DEFAULT, arguments["limit"], 1, _MOST)
+        method = self.name.removeprefix("memory_")
+        do, ado = getattr(self._store, method), getattr(self._store, f"a{method}")
+        return self._worded((yield flows.operation(do, ado, **arguments, **self._fixed)))
 
 
-def memory_tools(store: MemoryStore, *, user_id: str) -> list[MemoryTool]:
+def memory_tools(store: MemoryStore, *, user_id: str, source: str | None = None) -> list[MemoryTool]:
     """memory_add, memory_search, memory_update, memory_delete and memory_stats for one user.
 
-    Raises InvalidMemory for a wrong user_id.
+    `source` is the conversation's id, for the memories that are added. Raises InvalidMemory for a wrong user_id.
     """
     owner = {"user_id": checked_user(user_id)}
-    unknown = "there is no memory with this id; memory_search gives the ids"
-
-    def tool(  # noqa: PLR0917 (a table of tools reads best in columns)
-        name: str,
-        description: str,
-        names: str,
-        required: tuple[str, ...],
-        wording: Callable[[Any], str],
-        sync_: Any,
-        async_: Any,
-    ) -> MemoryTool:
-        def run(**arguments: Any) -> str:
-            return wording(sync_(**arguments, **owner))
-
-        async def arun(**arguments: Any) -> str:
-            return wording(await async_(**arguments, **owner))
-
-        parameters = {key: _PARAMETERS[key] for key in names.split()}
-        return MemoryTool(name, description, parameters, required, run, arun)
-
-    return [
-        tool(
-            "memory_add", "Remember one lasting fact about the user.",
-            "content category tags importance", ("content",), _add_text, store.add, store.aadd,
-        ),
-        tool(
-            "memory_search", "Find what is remembered about the user, best match first.",
-            "query limit min_importance tags", ("query",), _search_text, store.search, store.asearch,
-        ),
-        tool(
-            "memory_update", "Change a memory that is no longer right.",
-            "memory_id content category tags importance", ("memory_id",), lambda m: _update_text(m, unknown),
-            store.update, store.aupdate,
-        ),
-        tool(
-            "memory_delete", "Delete a memory permanently, when the user asks for that.",
-            "memory_id", ("memory_id",), lambda done: "Deleted." if done else f"Error: {unknown}",
-            store.delete, store.adelete,
-        ),
-        tool(
-            "memory_stats", "How much is remembered about the user, and under which tags.",
-            "", (), _stats_text,
-            store.stats, store.astats,
-        ),
-    ]  # fmt: skip
+    added = {**owner, "source": source}
+    return [MemoryTool(name, store, added if name == "memory_add" else owner) for name in _TOOLS]
 
 
+_DEFAULT, _MOST = 5, 50
+"""Results of one search."""
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "content": {"type": "string", "description": "The fact in one full sentence."},
     "category": {
@@ -127,14 +66,20 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
+_UNKNOWN = "Error: there is no memory with this id; memory_search gives the ids"
+
+
 def _add_text(memory: Memory) -> str:
-    return (
-        f"Remembered as {memory.id}." if not memory.confirmation_count else f"Already known as {memory.id}; confirmed."
-    )
+    known = memory.confirmation_count
+    return f"Already known as {memory.id}; confirmed." if known else f"Remembered as {memory.id}."
 
 
-def _update_text(memory: Memory | None, unknown: str) -> str:
-    return f"Error: {unknown}" if memory is None else f"Changed {memory.id}."
+def _update_text(memory: Memory | None) -> str:
+    return _UNKNOWN if memory is None else f"Changed {memory.id}."
+
+
+def _delete_text(done: bool) -> str:
+    return "Deleted." if done else _UNKNOWN
 
 
 def _search_text(hits: list[ScoredMemory]) -> str:
@@ -155,11 +100,24 @@ def _search_text(hits: list[ScoredMemory]) -> str:
 
 
 def _stats_text(stats: MemoryStats) -> str:
-    return json.dumps(
-        {
-            "total_memories": stats.total_memories,
-            "average_importance": stats.average_importance,
-            "top_tags": dict(stats.top_tags),
-        },
-        ensure_ascii=False,
-    )
+    return json.dumps({**vars(stats), "top_tags": dict(stats.top_tags)}, ensure_ascii=False)
+
+
+_TOOLS: Mapping[str, tuple[str, str, tuple[str, ...], Callable[[Any], str]]] = {
+    "memory_add": (
+        "Remember one lasting fact about the user.", "content category tags importance", ("content",), _add_text
+    ),
+    "memory_search": (
+        "Find what is remembered about the user, best match first.", "query limit min_importance tags", ("query",),
+        _search_text,
+    ),
+    "memory_update": (
+        "Change a memory that is no longer right.", "memory_id content category tags importance", ("memory_id",),
+        _update_text,
+    ),
+    "memory_delete": (
+        "Delete a memory permanently, when the user asks for that.", "memory_id", ("memory_id",), _delete_text
+    ),
+    "memory_stats": ("How much is remembered about the user, and under which tags.", "", (), _stats_text),
+}  # fmt: skip
+"""Of each tool the description, the parameters, those that are required, and how the result is worded."""

@@ -6,6 +6,7 @@ import os
 import re
 from typing import Literal
 
+from autocontext import models
 from autocontext.errors import ConfigError, did_you_mean, short
 from autocontext.models import AsyncChatModel, ChatModel
 
@@ -28,15 +29,8 @@ def open_model(model: ChatModel | AsyncChatModel | str | None, owner: str) -> Ch
         return checked_model(model, owner)
     if not model.strip():
         raise ConfigError(f'{owner}.model: "" names no model; leave it out for notes by rule')
-    service = service_of(model)
-    if service == "dashscope":
-        from autocontext.models.dashscope import DashScopeChatModel  # noqa: PLC0415 (needs an extra)
-
-        return DashScopeChatModel(model)
-    if service == "openai":
-        from autocontext.models.openai import OpenAIChatModel  # noqa: PLC0415 (needs an extra)
-
-        return OpenAIChatModel(model)
+    if service := service_of(model):
+        return models.OpenAIChatModel(model) if service == "openai" else models.DashScopeChatModel(model)
     ways = f"OpenAIChatModel({model!r}, base_url=...) for a service that speaks OpenAI's API, or CallableModel(...)"
     raise ConfigError(f"{owner}.model: {unknown_model(model, f'pass {ways}')}")
 

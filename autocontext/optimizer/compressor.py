@@ -27,7 +27,7 @@ from autocontext.optimizer.replacements import (
     with_content_ref,
 )
 from autocontext.optimizer.state import StateConfig, as_state_config
-from autocontext.text.failures import FailureKind, IsFailure, failure_kind, first_line, is_failure
+from autocontext.text.failures import IsFailure, failure_kind, first_line, is_failure
 from autocontext.tokens.request_size import utf8_bytes
 
 
@@ -39,16 +39,15 @@ class CallResult:
     """Of its message."""
     block: int
     call_id: str
-    tool: str
     key: str
     """The same for the same tool and arguments."""
     failed: bool
     text: str
 
     @property
-    def kind(self) -> FailureKind:
-        """The kind of a failure."""
-        return failure_kind(self.text)
+    def outcome(self) -> str:
+        """The kind of a failure, or "success"."""
+        return failure_kind(self.text) if self.failed else "success"
 
 
 class ConversationCompressor:
@@ -122,8 +121,7 @@ class ConversationCompressor:
         changes: dict[int, dict[int, Callable[[str], str]]] = defaultdict(dict)
         newest: dict[tuple[str, str], CallResult] = {}
         for result in reversed(self._call_results(replacements)):
-            outcome = result.kind if result.failed else "success"
-            later = newest.setdefault((result.key, outcome), result)
+            later = newest.setdefault((result.key, result.outcome), result)
             if later is not result:
                 changes[result.index][result.block] = _superseded_line(result, later)
         return _replace_outputs(replacements, changes, "superseded")
@@ -131,31 +129,29 @@ class ConversationCompressor:
     def replace_retried_failures(self, replacements: list[Replacement]) -> list[Replacement]:
         """Replace failures of a call that succeeded later; the last failure of each kind stays."""
         results = self._call_results(replacements)
-        last_of_kind = {a.kind: a for a in results if a.failed}
+        last_of_kind = {result.outcome: result for result in results}
         changes: dict[int, dict[int, Callable[[str], str]]] = defaultdict(dict)
         succeeded: dict[str, CallResult] = {}
         for result in reversed(results):
             if not result.failed:
                 succeeded.setdefault(result.key, result)
-            elif result.key in succeeded and last_of_kind[result.kind] is not result:
+            elif result.key in succeeded and last_of_kind[result.outcome] is not result:
                 changes[result.index][result.block] = _retried_line(result, succeeded[result.key], self._redaction.text)
         return _replace_outputs(replacements, changes, "failed attempt")
 
     def _call_results(self, replacements: Sequence[Replacement]) -> list[CallResult]:
         """Results with a known call that have not been shortened, in order."""
-        calls: dict[str, tuple[str, str]] = {}
+        keys: dict[str, str] = {}
         results = []
         for i, replacement in enumerate(replacements):
             msg = replacement.msg
-            for use in msg.tool_uses:
-                key = _call_key(use.name, use.input)
-                calls[use.id] = (use.name, key)
+            keys |= {use.id: _call_key(use.name, use.input) for use in msg.tool_uses}
             for b, block in enumerate(msg.content):
                 if not isinstance(block, ToolResultBlock):
                     continue
-                tool, key = calls.pop(block.id, ("", ""))
+                key = keys.pop(block.id, "")
                 if key and not is_shortened(msg) and not is_pinned(msg):
-                    results.append(CallResult(i, b, block.id, tool, key, self._is_failure(block), block.text))
+                    results.append(CallResult(i, b, block.id, key, self._is_failure(block), block.text))
         return results
 
 

@@ -16,8 +16,7 @@ from typing import Any
 
 from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store, putting
 from autocontext.errors import StoreCorruptError, told
-from autocontext.flows import DoesSteps, Flow, Operation, sync_and_async
-from autocontext.flows.threads import in_thread
+from autocontext.flows import DoesSteps, Flow, Operation, compute, sync_and_async
 from autocontext.history.redacting import Redaction
 from autocontext.history.view import View, open_pairs
 from autocontext.messages import Msg, ToolResultBlock, as_messages, is_pinned
@@ -41,7 +40,7 @@ from autocontext.optimizer.state import SessionState, StateConfig, as_state_conf
 from autocontext.optimizer.summary import messages_to_summarize, summary
 from autocontext.prompts import PromptConfig
 from autocontext.ranking import RelevanceRanker, default_ranker
-from autocontext.requests import ModelReply, ModelRequest, text_of
+from autocontext.requests import ModelReply, text_of
 from autocontext.text.failures import IsFailure, is_failure
 from autocontext.text.quoting import quoted
 from autocontext.text.rendering import conversation_language, request, section
@@ -188,16 +187,6 @@ class StateOptimizer(DoesSteps):
             record.kept.append(f"{reason}: {told(e)}")
             return ""
 
-    def _completing(self, question: ModelRequest) -> Operation:
-        """The step that asks the model; one without `acomplete` is asked in a thread."""
-
-        def complete() -> Any:
-            return self.model.complete(question)
-
-        if hasattr(self.model, "acomplete"):
-            return Operation(complete, lambda: self.model.acomplete(question))
-        return Operation(complete, lambda: in_thread(complete))
-
     def _readable(self, messages: Sequence[Msg]) -> list[Msg]:
         """The messages as they may be quoted."""
         return list(map(self._redaction.message, messages))
@@ -217,7 +206,10 @@ class StateOptimizer(DoesSteps):
             language=conversation_language(messages), plan=None, target_tokens=_SUMMARY_TOKENS,
         )  # fmt: skip
         try:
-            reply = yield self._completing(question)
+            if hasattr(self.model, "acomplete"):
+                reply = yield Operation(lambda: self.model.complete(question), lambda: self.model.acomplete(question))
+            else:
+                reply = yield from compute(lambda: self.model.complete(question))
         except Exception:  # noqa: BLE001 (any model error: the summary goes without the paragraph)
             return ""
         if not isinstance(reply, ModelReply):

@@ -85,15 +85,8 @@ class ContextSelector:
         relevant = [(scores[str(i)], i) for i in range(len(texts)) if scores[str(i)] > self.config.relevance_threshold]
         best = sorted(relevant, key=lambda pair: (-pair[0], -pair[1]))[: self.config.max_relevant]
         return [
-            {
-                "role": "context",
-                "source": HISTORY,
-                "relevance_score": round(score, 4),
-                "message_ids": [texts[i].id],
-                "original_role": texts[i].role,
-                "timestamp": texts[i].timestamp,
-            }
-            for score, i in best
+            _entry(HISTORY, round(score, 4), message_ids=[m.id], original_role=m.role, timestamp=m.timestamp)
+            for score, m in ((score, texts[i]) for score, i in best)
         ]
 
 
@@ -140,12 +133,12 @@ def _score(item: Any, position: int, query: str) -> float:
     return 0.7 / (position + 1) + 0.3 * type_score
 
 
+def _entry(source: str, score: float, **more: Any) -> dict[str, Any]:
+    return {"role": "context", "source": source, "relevance_score": score, **more}
+
+
 def _focus(focus: Sequence[str]) -> list[dict[str, Any]]:
-    return [
-        {"role": "context", "source": FOCUS, "relevance_score": _FOCUS_SCORE, "content": f"Current focus: {text}"}
-        for text in focus
-        if text.strip()
-    ]
+    return [_entry(FOCUS, _FOCUS_SCORE, content=f"Current focus: {text}") for text in focus if text.strip()]
 
 
 def _tool_results(messages: Sequence[Msg], failed: IsFailure) -> list[dict[str, Any]]:
@@ -156,13 +149,7 @@ def _tool_results(messages: Sequence[Msg], failed: IsFailure) -> list[dict[str, 
             latest.pop(tool, None)
             latest[tool] = msg.id
     return [
-        {
-            "role": "context",
-            "source": TOOLS,
-            "relevance_score": _TOOL_SCORE,
-            "content": f"Latest result of {tool}",
-            "message_ids": [id_],
-        }
+        _entry(TOOLS, _TOOL_SCORE, content=f"Latest result of {tool}", message_ids=[id_])
         for tool, id_ in list(latest.items())[::-1][:_MOST_TOOLS]
     ]
 
@@ -183,12 +170,6 @@ def _preferences(messages: Sequence[Msg]) -> list[dict[str, Any]]:
     if formal != casual:
         preferences.append((f"User writes in a {'formal' if formal > casual else 'casual'} style", 0.7))
     return [
-        {
-            "role": "context",
-            "source": PREFERENCES,
-            "relevance_score": _PREFERENCE_SCORE,
-            "content": text,
-            "confidence": confidence,
-        }
+        _entry(PREFERENCES, _PREFERENCE_SCORE, content=text, confidence=confidence)
         for text, confidence in preferences[:_MOST_PREFERENCES]
     ]

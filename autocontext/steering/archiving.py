@@ -12,8 +12,9 @@ from autocontext.history.log import Log
 from autocontext.history.numbering import name, short_list
 from autocontext.history.runs import Runs
 from autocontext.history.undoing import undo_entry
-from autocontext.steering.parts import BUSY, MemoryParts, Refusal, as_text, counted
+from autocontext.steering.parts import BUSY, MemoryParts, Refusal, counted
 from autocontext.strategies.archive import Archive
+from autocontext.tools import as_text
 
 _ATTEMPTS = 5
 """How often a restore begins again after another process has written to the session."""

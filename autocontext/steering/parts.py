@@ -16,6 +16,7 @@ from autocontext.history.log import Log
 from autocontext.history.runs import Runs
 from autocontext.stores.protocol import SessionKey, SessionStore
 from autocontext.text.rendering import one_line
+from autocontext.tools import as_text
 
 if TYPE_CHECKING:
     from autocontext.stores.journal import Journal
@@ -75,17 +76,6 @@ class MemoryParts:
         """The index in view of each original that is there as it was said, by number."""
         places = self.log.place
         return {places[id_] + 1: i for i, id_ in enumerate(self.log.view_ids) if id_ in places}
-
-
-def as_text(value: Any) -> str:
-    """An argument of a model as text: some pass numbers, also as floats, or lists."""
-    if isinstance(value, list | tuple):
-        return ",".join(as_text(item) for item in value[:1_000] if not isinstance(item, list | tuple | dict))
-    try:
-        value = int(value) if isinstance(value, float) and value.is_integer() else value
-        return "" if value is None else str(value).strip().strip("\"'`")
-    except (ValueError, RecursionError):  # a number longer than Python writes, a value that is nested too deep
-        return f"a {type(value).__name__}"
 
 
 def counted(number: int, noun: str) -> str:

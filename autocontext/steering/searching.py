@@ -9,10 +9,11 @@ from autocontext.history.log import Log
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg
 from autocontext.notes.notes import LOOKING
-from autocontext.steering.parts import MemoryParts, Refusal, as_text, counted
+from autocontext.steering.parts import MemoryParts, Refusal, counted
 from autocontext.stores.checks import whole_or
 from autocontext.stores.protocol import SessionKey
 from autocontext.text.rendering import one_line
+from autocontext.tools import as_text
 
 if TYPE_CHECKING:
     from autocontext.stores.search import Filters, Found

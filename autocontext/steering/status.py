@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from autocontext.compression.limits import Limits
@@ -14,9 +13,10 @@ from autocontext.history.view import View
 from autocontext.messages import Msg, is_note, is_pinned
 from autocontext.notes.calls import label_of, shorten
 from autocontext.notes.values import argument_values, values_in
-from autocontext.steering.parts import MemoryParts, as_text, counted
+from autocontext.steering.parts import MemoryParts, counted
 from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL
 from autocontext.text.rendering import one_line
+from autocontext.tools import as_text
 
 _MOST_BLOCKS = 16
 """Largest blocks that are listed."""
@@ -29,89 +29,40 @@ class Block(NamedTuple):
 
     numbers: Runs
     """The originals that it is or stands for."""
-    label: str
     tokens: int
-    ago: int
-    """Messages added since."""
-    used: int
-    """Later messages of the agent that name something which first stood here."""
-    reloaded: int
-    """How often originals of it were reloaded."""
     condensed: bool
     """Whether it is not what was said, but stands for it."""
-    pinned: bool
-
-    @property
-    def line(self) -> str:
-        """The block as a line of the status."""
-        facts = [
-            counted(self.tokens, "token"),
-            f"{self.ago:,} ago",
-            f"used {self.used}x" if self.used else "",
-            f"reloaded {self.reloaded}x" if self.reloaded else "",
-            "condensed" if self.condensed else "",
-            "pinned" if self.pinned else "",
-        ]
-        return f"{short_list(self.numbers)} {self.label}: {', '.join(filter(None, facts))}"
+    line: str
+    """What the status says of it."""
 
 
-@dataclass(frozen=True)
-class ContextStatus:
-    """A context at one moment; sizes in tokens."""
-
-    window: int
-    used: int
-    overhead: int
-    """Instructions and tool schemas."""
-    trigger: int
-    """From here on the next pass condenses the oldest messages."""
-    messages: int
-    originals: int
-    blocks: tuple[Block, ...]
-    near: bool
-    """Whether the agent's next step will probably bring it."""
-    receipt: str
-    """What the last pass took out of view; "" if this process has made none."""
-
-    @classmethod
-    def of(cls, memory: MemoryParts) -> ContextStatus:
-        """The status of a memory."""
-        with memory.lock:
-            last = memory.runner.last
-            return cls(
-                window=memory.config.max_token,
-                used=memory.token_sum.total(),
-                overhead=memory.token_sum.overhead,
-                trigger=Limits.of(memory.config, early=memory.config.background).tokens,
-                near=memory.runner.is_near(),
-                messages=len(memory.log.view_ids),
-                originals=len(memory.log.original),
-                blocks=tuple(_blocks(memory)),
-                receipt=last.receipt if last is not None else "",
-            )
-
-    def text(self) -> str:
-        """The status as the agent reads it."""
-        largest = sorted(self.blocks, key=lambda b: -b.tokens)[:_MOST_BLOCKS]
-        lines = [b.line for b in self.blocks if b in largest]
-        rest = [b for b in self.blocks if b not in largest]
-        if rest:
-            lines.append(f"and {counted(len(rest), 'smaller block')}: {counted(sum(b.tokens for b in rest), 'token')}")
-        condensed = Runs.union(b.numbers for b in self.blocks if b.condensed)
-        used = f"{self.used:,} of {self.window:,} tokens are used ({self.used * 100 // self.window} %)"
-        left = self.trigger - self.used
-        soon = ", probably after this step" if self.near else ""
-        due = f" at the latest, {left:,} from now{soon}." if left > 0 else ": it is due."
-        head = [
-            f"{used}, {self.overhead:,} of them by instructions and tools.",
-            f"{counted(self.messages, 'message')} in view of {self.originals:,}.",
-            f"The next pass condenses the oldest messages at {self.trigger:,} tokens{due}",
-        ]
-        if condensed:
-            head.append(f'Condensed: {short_list(condensed)}; context_reload("m...") reads them.')
-        if self.receipt:
-            head.append(f"Last pass: {self.receipt}")
-        return "\n".join([*head, "In view, oldest first (ages in messages):", *lines])
+def status(memory: MemoryParts) -> str:
+    """How full a context is, what takes the room, and when the next pass is due, as the agent reads it."""
+    with memory.lock:
+        log, last, config = memory.log, memory.runner.last, memory.config
+        used, overhead = memory.token_sum.total(), memory.token_sum.overhead
+        trigger = Limits.of(config, early=config.background).tokens
+        near = memory.runner.is_near()
+        in_view, originals = len(log.view_ids), len(log.original)
+        blocks = list(_blocks(memory))
+    full = f"{used:,} of {config.max_token:,} tokens are used ({used * 100 // config.max_token} %)"
+    left = trigger - used
+    soon = ", probably after this step" if near else ""
+    due = f" at the latest, {left:,} from now{soon}." if left > 0 else ": it is due."
+    lines = [
+        f"{full}, {overhead:,} of them by instructions and tools.",
+        f"{counted(in_view, 'message')} in view of {originals:,}.",
+        f"The next pass condenses the oldest messages at {trigger:,} tokens{due}",
+    ]
+    if condensed := Runs.union(b.numbers for b in blocks if b.condensed):
+        lines.append(f'Condensed: {short_list(condensed)}; context_reload("m...") reads them.')
+    if last is not None and last.receipt:
+        lines.append(f"Last pass: {last.receipt}")
+    largest = sorted(blocks, key=lambda b: -b.tokens)[:_MOST_BLOCKS]
+    lines += ["In view, oldest first (ages in messages):", *(b.line for b in blocks if b in largest)]
+    if rest := [b for b in blocks if b not in largest]:
+        lines.append(f"and {counted(len(rest), 'smaller block')}: {counted(sum(b.tokens for b in rest), 'token')}")
+    return "\n".join(lines)
 
 
 def _blocks(memory: MemoryParts) -> Iterator[Block]:
@@ -121,18 +72,23 @@ def _blocks(memory: MemoryParts) -> Iterator[Block]:
     uses = _uses(view, groups)
     reloads = _reloads(memory)
     for group in groups:
-        first = view.messages[group[0]]
-        numbers = log.numbers(view.ids[i] for i in group)
-        yield Block(
-            numbers=numbers,
-            label=_label(first),
-            tokens=sum(memory.token_sum.count(view.ids[i], view.messages[i]) for i in group),
-            ago=len(log.original) - (numbers.pairs[-1][1] if numbers else len(log.original)),
-            used=uses[group[0]],
-            reloaded=sum(not set(numbers).isdisjoint(asked) for asked in reloads),
-            condensed=any(view.ids[i] in log.replaced for i in group),
-            pinned=any(is_pinned(view.messages[i]) for i in group),
-        )
+        ids, messages = [view.ids[i] for i in group], [view.messages[i] for i in group]
+        numbers = log.numbers(ids)
+        tokens = sum(map(memory.token_sum.count, ids, messages))
+        since = len(log.original) - numbers.pairs[-1][1] if numbers else 0
+        used = uses[group[0]]
+        reloaded = sum(not set(numbers).isdisjoint(asked) for asked in reloads)
+        condensed = any(id_ in log.replaced for id_ in ids)
+        facts = [
+            counted(tokens, "token"),
+            f"{since:,} ago",
+            f"used {used}x" if used else "",  # by later messages of the agent, which name something of it
+            f"reloaded {reloaded}x" if reloaded else "",
+            "condensed" if condensed else "",
+            "pinned" if any(map(is_pinned, messages)) else "",
+        ]
+        line = f"{short_list(numbers)} {_label(messages[0])}: {', '.join(filter(None, facts))}"
+        yield Block(numbers, tokens, condensed, line)
 
 
 def _groups(view: View) -> Iterator[list[int]]:

@@ -9,11 +9,12 @@ from autocontext import flows
 from autocontext.compression.receipt import told
 from autocontext.errors import AutoContextError
 from autocontext.events import CompressionReport
-from autocontext.formats.openai_parts import function_schema
+from autocontext.formats.agent_tools import AgentTool
 from autocontext.notes.notes import LONGEST_NOTE
 from autocontext.steering import archiving, marking, searching
-from autocontext.steering.parts import BUSY, MemoryParts, Refusal, as_text
-from autocontext.steering.status import ContextStatus
+from autocontext.steering.parts import BUSY, MemoryParts, Refusal
+from autocontext.steering.status import status
+from autocontext.tools import as_text
 
 _CONDENSES_TO = 0.5
 """`target_ratio` of a pass that the agent asks for: about what notes and the newest messages take. The
@@ -69,52 +70,32 @@ NAMES = tuple(_DESCRIPTIONS)
 """The names of the tools, in their order."""
 
 
-class ContextTool:
-    """A tool for the model: `name`, `description`, `schema()`, and a call that returns text.
+class ContextTool(AgentTool):
+    """A tool that shows or steers the context of a memory.
 
-    Wrong arguments return a text that the model can act on, never an exception; arguments it does not know are ignored.
-
-        [status] = memory.tools("status")
-        text = status()
+    [status] = memory.tools("status")
+    text = status()
     """
 
+    refused = (Refusal, AutoContextError)
+
     def __init__(self, name: str, memory: MemoryParts) -> None:
-        self.name, self.description = name, _DESCRIPTIONS[name]
+        super().__init__(name, _DESCRIPTIONS[name], *_PARAMETERS[name])
         self._memory = memory
         self.session = memory.session
         """Whose context it steers."""
 
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI function schema."""
-        properties, required = _PARAMETERS[self.name]
-        hidden = "" if self._memory.config.search_scope == "user" else "all_sessions"
-        properties = {key: value for key, value in properties.items() if key != hidden}
-        return function_schema(self.name, self.description, properties, required)
+        schema = super().schema()
+        if self._memory.config.search_scope != "user":
+            schema["function"]["parameters"]["properties"].pop("all_sessions", None)
+        return schema
 
-    def __call__(self, /, **arguments: Any) -> str:
-        """The answer of a call."""
-        return flows.run(self._answer(arguments), flows.do)
-
-    async def acall(self, /, **arguments: Any) -> str:
-        """`__call__` for asynchronous agents: what has to read and to store does so in a thread."""
-        return await flows.arun(self._answer(arguments), flows.ado)
-
-    def _answer(self, arguments: Mapping[str, Any]) -> flows.Flow[str]:
-        try:
-            known = self._known(arguments)
-            if self.name == "context_condense":
-                return (yield from _condense(self._memory, **known))
-            return (yield from flows.compute(lambda: _ANSWERS[self.name](self._memory, **known)))
-        except (Refusal, AutoContextError) as e:
-            return f"Error: {e}"
-
-    def _known(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments that the tool has. Raises Refusal if one is missing."""
-        properties, required = _PARAMETERS[self.name]
-        missing = [key for key in required if arguments.get(key) is None]
-        if missing:
-            raise Refusal(f"{', '.join(missing)}: must be passed.")
-        return {k: v for k, v in arguments.items() if k in properties}
+    def _steps(self, arguments: dict[str, Any]) -> flows.Flow[str]:
+        if self.name == "context_condense":
+            return (yield from _condense(self._memory, **arguments))
+        return (yield from flows.compute(lambda: _ANSWERS[self.name](self._memory, **arguments)))
 
 
 def context_tools(memory: MemoryParts) -> list[ContextTool]:
@@ -142,7 +123,7 @@ def _condense(memory: MemoryParts, focus: Any = "") -> flows.Flow[str]:
 
 
 _ANSWERS: Mapping[str, Callable[..., str]] = {
-    "context_status": lambda memory: ContextStatus.of(memory).text(),
+    "context_status": status,
     "context_archive": archiving.archive,
     "context_restore": archiving.restore,
     "context_pin": marking.pin,

@@ -62,13 +62,20 @@ class AutoContext(DatabasePart):
         current: str | None = None,
     ) -> None:
         super().__init__(url)
-        if key is not None:
-            self.database = self._encrypted(key, current)
         self.model = model
         self.config = config or AutoContextConfig()
         self.prune_policy = prune or PrunePolicy(clear_at_least_tokens=int(self.config.max_token * _BATCH))
         self._memory_tokens = memory_tokens
-        self.sessions, self.content = self._tables()
+        try:
+            if key is not None:
+                from autocontext.stores.encrypted_database import EncryptedDatabase  # noqa: PLC0415 (an extra)
+
+                self.database = EncryptedDatabase(self.database, key, current=current)
+            self.sessions = self._session_store()
+            self.content = DatabaseContentStore(self.database)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def open(
@@ -155,14 +162,6 @@ class AutoContext(DatabasePart):
 
         return [Tool(t.name, t.schema(), t, t.acall) for t in memory_tools(self.memories, user_id=user_id)]
 
-    def memory_instructions(self, user_id: str) -> list[str]:
-        """Text for the system prompt about the memory tools."""
-        if not user_id:
-            return []
-        from autocontext.memories import INSTRUCTIONS  # noqa: PLC0415 (as above)
-
-        return [INSTRUCTIONS]
-
     def erase(self, session_id: str, ids: Iterable[str], *, user_id: str = "") -> int:
         """Erase messages from all parts; returns how many of the ids the session has.
 
@@ -222,25 +221,10 @@ class AutoContext(DatabasePart):
 
         return erase(self, session, ids)
 
-    def _encrypted(self, key: bytes | Mapping[str, bytes], current: str | None) -> EncryptedDatabase:
-        try:
-            from autocontext.stores.encrypted_database import EncryptedDatabase  # noqa: PLC0415 (an extra)
-
-            return EncryptedDatabase(self.database, key, current=current)
-        except BaseException:
-            self.close()
-            raise
-
-    def _tables(self) -> tuple[DatabaseSessionStore | EncryptedSessionStore, DatabaseContentStore]:
-        """Create or migrate the tables that every session uses."""
-        try:
-            if self.database.reads_encrypted:
-                sessions = cast("EncryptedDatabase", self.database).session_store()
-                return sessions, DatabaseContentStore(self.database)
-            return DatabaseSessionStore(self.database), DatabaseContentStore(self.database)
-        except BaseException:
-            self.close()
-            raise
+    def _session_store(self) -> DatabaseSessionStore | EncryptedSessionStore:
+        if self.database.reads_encrypted:
+            return cast("EncryptedDatabase", self.database).session_store()
+        return DatabaseSessionStore(self.database)
 
     def _cache(self, namespace: str) -> ResultCache:
         from autocontext.cache import ResultCache  # noqa: PLC0415 (only needed for caching)

@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autocontext.content.pruning import Known, PruneReport, PruneResult, aprune_messages, prune_messages
 from autocontext.events import CompressionReport
-from autocontext.flows import Flow, operation
+from autocontext.flows import Flow, compute, operation
 from autocontext.messages import Msg
-from autocontext.suite.refreshing import refreshed
+from autocontext.stores import session_statements
+from autocontext.stores.protocol import Version
 from autocontext.text.chat_rules import first_violation
 
 if TYPE_CHECKING:
-    from autocontext.content import PrunePolicy
+    from autocontext.content import ContentStore, PrunePolicy
     from autocontext.content.store import DatabaseContentStore
     from autocontext.memories import InjectionReport, MemoryInjector
     from autocontext.memory import AutoContextMemory
+    from autocontext.suite import AutoContext
+
+
+def refreshed(
+    memory: AutoContextMemory, content: DatabaseContentStore
+) -> Flow[tuple[Version | None, DatabaseContentStore]]:
+    """Refresh a memory. The version of its log (None without entries), and a store for what is made of it.
+
+    Once messages are erased, that store raises Conflict instead of storing texts that were read before.
+    """
+    database, session = content.database, memory.session
+    # Read before the log: if that changes in between, what is made of it meets another version.
+    version: Version | None = yield operation(
+        database.read, database.aread, partial(session_statements.version, session)
+    )
+    yield from compute(memory.refresh)
+    held = session_statements.ANY if version is None else version
+    return version, content.checking(partial(session_statements.hold, session, held))
+
 
 _PRUNE, _INJECT, _COMPRESS = "prune harder", "inject less", "compress"
 
@@ -58,37 +79,35 @@ class Preparation:
     """One preparation in progress."""
 
     memory: AutoContextMemory
-    content: DatabaseContentStore
-    namespace: str
-    policy: PrunePolicy
+    context: AutoContext
     known: Known
     """What earlier preparations of this session have pruned."""
     injector: MemoryInjector | None
     query: str | None
     max_tokens: int
-    tightened: list[str] = field(default_factory=list)
 
     def flow(self) -> Flow[Prepared]:
         """Compress, prune and inject, then escalate until the context fits or no step is left."""
         started = time.perf_counter()
         # First, so that texts erased by others do not go into the content store again.
-        _, self.content = yield from refreshed(self.memory, self.content)
+        _, store = yield from refreshed(self.memory, self.context.content)
         compression = yield from self._compress(force=False)
-        pruned, messages, injection = yield from self._prune_and_inject(self.policy, None)
+        pruned, messages, injection = yield from self._prune_and_inject(store, self.context.prune_policy, None)
+        tightened = []
         for name, policy, budget in self._escalation_steps(injection):
             if self.memory.count(messages) <= self.max_tokens:
                 break
-            self.tightened.append(name)
+            tightened.append(name)
             if name == _COMPRESS:
                 compression = yield from self._compress(force=True)
-            pruned, messages, injection = yield from self._prune_and_inject(policy, budget)
+            pruned, messages, injection = yield from self._prune_and_inject(store, policy, budget)
         report = PrepareReport(
             compression=compression,
             pruning=pruned.report,
             injection=injection,
             tokens=self.memory.count(messages),
             max_tokens=self.max_tokens,
-            tightened=tuple(self.tightened),
+            tightened=tuple(tightened),
             violation=first_violation(messages) or "",
             seconds=time.perf_counter() - started,
         )
@@ -101,13 +120,13 @@ class Preparation:
         return report
 
     def _prune_and_inject(
-        self, policy: PrunePolicy, budget: int | None
+        self, store: ContentStore, policy: PrunePolicy, budget: int | None
     ) -> Flow[tuple[PruneResult, list[Msg], InjectionReport | None]]:
         """Prune the view, then inject memories of up to `budget` tokens (None: the injector's default)."""
-        view = self.memory.messages
+        namespace = self.context.namespace(self.memory.session.user_id)
         pruned: PruneResult = yield operation(
-            prune_messages, aprune_messages, view,
-            store=self.content, policy=policy, namespace=self.namespace, known=self.known,
+            prune_messages, aprune_messages, self.memory.messages,
+            store=store, policy=policy, namespace=namespace, known=self.known,
         )  # fmt: skip
         injector = self.injector
         if injector is None or budget == 0:
@@ -119,9 +138,10 @@ class Preparation:
 
     def _escalation_steps(self, injection: InjectionReport | None) -> list[tuple[str, PrunePolicy, int | None]]:
         """Name, policy and memory budget of each step: those that change nothing for good come first."""
-        at_once = replace(self.policy, clear_at_least_tokens=0)
-        chars = min(self.policy.recent_tool_keep_chars, self.policy.large_tool_chars)
-        hard = replace(at_once, keep_last=min(2, self.policy.keep_last), large_tool_chars=max(1, chars))
+        policy = self.context.prune_policy
+        at_once = replace(policy, clear_at_least_tokens=0)
+        chars = min(policy.recent_tool_keep_chars, policy.large_tool_chars)
+        hard = replace(at_once, keep_last=min(2, policy.keep_last), large_tool_chars=max(1, chars))
         steps: list[tuple[str, PrunePolicy, int | None]] = [(_PRUNE, at_once, None), (_PRUNE, hard, None)]
         if injection is not None:
             steps += [(_INJECT, hard, injection.tokens // 2), (_INJECT, hard, 0)]

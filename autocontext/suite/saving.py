@@ -12,7 +12,7 @@ from autocontext.flows.logs import logger
 from autocontext.messages import Msg
 from autocontext.optimizer.states import SavedState, StateStore
 from autocontext.sessions import OptimizationReport, SessionState, StateOptimizer
-from autocontext.suite.refreshing import refreshed
+from autocontext.suite.preparing import refreshed
 
 if TYPE_CHECKING:
     from autocontext.content.store import DatabaseContentStore

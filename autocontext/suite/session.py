@@ -76,16 +76,8 @@ class Session(DoesSteps):
 
             reply = client.chat.completions.create(messages=to_openai(session.prepare().messages), ...)
         """
-        preparation = Preparation(
-            memory=self.memory,
-            content=self._context.content,
-            namespace=self._namespace,
-            policy=self._context.prune_policy,
-            known=self._known,
-            injector=self._injector,
-            query=query,
-            max_tokens=self.memory.config.max_token if max_tokens is None else max_tokens,
-        )
+        most = self.memory.config.max_token if max_tokens is None else max_tokens
+        preparation = Preparation(self.memory, self._context, self._known, self._injector, query, most)
         return (yield from preparation.flow())
 
     prepare, aprepare = sync_and_async(_prepare, in_threads=True)
@@ -115,19 +107,15 @@ class Session(DoesSteps):
         if answer is not None:
             return answer
         is_cacheable = bool(getattr(fn, "cacheable", False)) if cacheable is None else cacheable
-        # Opening it reads the database.
-        cache: ResultCache = yield from compute(lambda: self._cache)
         call = ToolCall(
             fn=fn,
             args=args or {},
             call_id=call_id or f"call_{len(self.memory.messages)}",
             name=name or str(getattr(fn, "name", "") or getattr(fn, "__name__", "tool")),
-            cache=cache,
+            cache=(yield from compute(lambda: self._cache)),  # opening it reads the database
             cache_options=cache_options if is_cacheable or cache_options else None,
-            session=self.memory.session,
-            content=self._context.content,
-            namespace=self._namespace,
-            large=self.memory.config.large_payload_threshold,
+            memory=self.memory,
+            context=self._context,
         )
         msg = yield from call.flow()
         if waiting:
@@ -145,7 +133,11 @@ class Session(DoesSteps):
     @property
     def instructions(self) -> str:
         """Text for the system prompt about these tools."""
-        return "\n\n".join([INSTRUCTIONS, *self._context.memory_instructions(self.user_id)])
+        if not self.user_id:
+            return INSTRUCTIONS
+        from autocontext.memories import INSTRUCTIONS as OF_MEMORIES  # noqa: PLC0415 (imports rankers)
+
+        return f"{INSTRUCTIONS}\n\n{OF_MEMORIES}"
 
     # -------------------------------------------------------------------------------------------------------- saving
     def _save(self) -> Flow[SaveReport]:

@@ -18,8 +18,8 @@ from autocontext.text.results import result_output
 
 if TYPE_CHECKING:
     from autocontext.cache import ResultCache
-    from autocontext.content import ContentStore
-    from autocontext.stores.protocol import SessionKey
+    from autocontext.memory import AutoContextMemory
+    from autocontext.suite import AutoContext
 
 _HEAD = 1_000
 """Characters of a large result that the message shows."""
@@ -35,14 +35,14 @@ class ToolCall:
     name: str
     cache: ResultCache
     cache_options: Mapping[str, Any] | None
-    session: SessionKey
-    content: ContentStore
-    namespace: str
-    large: int
-    """Results with more characters are stored, and the message shows the beginning."""
+    memory: AutoContextMemory
+    context: AutoContext
 
     def flow(self) -> Flow[Msg]:
-        """Look up or run the tool, then build the message; a failing tool gives an error result."""
+        """Look up or run the tool, then build the message; a failing tool gives an error result.
+
+        Results of more than `large_payload_threshold` characters are stored, and the message shows the beginning.
+        """
         try:
             value = yield Operation(self._run, self._arun)
         except Exception as e:  # noqa: BLE001 (any tool error is a result: the turn goes on)
@@ -50,10 +50,11 @@ class ToolCall:
         else:
             block = _result(value, self.call_id, self.name)
         msg = Msg(role="tool", name=self.name, content=[block])
-        head = min(_HEAD, self.large)
-        policy = PrunePolicy(keep_last=1, large_tool_chars=self.large, recent_tool_keep_chars=head)
+        large = self.memory.config.large_payload_threshold
+        policy = PrunePolicy(keep_last=1, large_tool_chars=large, recent_tool_keep_chars=min(_HEAD, large))
+        store, namespace = self.context.content, self.context.namespace(self.memory.session.user_id)
         pruned: PruneResult = yield operation(
-            prune_messages, aprune_messages, [msg], store=self.content, policy=policy, namespace=self.namespace
+            prune_messages, aprune_messages, [msg], store=store, policy=policy, namespace=namespace
         )
         return pruned.messages[0]
 
@@ -81,7 +82,7 @@ class ToolCall:
         from autocontext.cache.invalidating import calling  # noqa: PLC0415 (as above)
 
         before = calling.get()
-        calling.set(Call.of(*self.session, self.call_id))
+        calling.set(Call.of(*self.memory.session, self.call_id))
         return calling, before
 
 

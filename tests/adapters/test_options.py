@@ -5,9 +5,8 @@ from typing import Unpack
 import pytest
 
 from autocontext import AutoContextMemory
-from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
-from autocontext.adapters.options import MemoryOptions, with_memory_options
+from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import ConfigError
 from tests.adapters.contract.options import OptionsContract
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.cli import plot
-from autocontext.cli.conversations import Conversation, conversation_in
-from autocontext.cli.json_lines import read_lines
+from autocontext.cli.conversations import Conversation, conversation_in, read_lines
 from autocontext.cli.layout import Column, cells, column_widths, fit_columns, printable
 from autocontext.cli.proof import ReloadCheck, reachable, reload_some
 from autocontext.cli.replay_run import ModelCall, ReplayResult, dumps, replay
@@ -39,9 +38,11 @@ TURNS = st.lists(st.builds(lambda a, b: ModelCall(min(a, b), max(a, b)), *[st.in
 )
 @example(["[" * 20_000])
 def test_every_line_is_a_conversation_or_a_named_problem(lines: list[str]) -> None:
-    items = list(read_lines(io.BytesIO("\n".join(lines).encode()), conversation_in))
-    assert [f.line for f in items] == list(range(1, len(lines) + 1))
-    assert all(f.messages if isinstance(f, Conversation) else f.reason for f in items)
+    broken: dict[int, str] = {}
+    read = list(read_lines(io.BytesIO("\n".join(lines).encode()), conversation_in, broken.__setitem__))
+    assert sorted([*broken, *(c.line for c in read)]) == list(range(1, len(lines) + 1))
+    assert all(c.messages for c in read)
+    assert all(broken.values())
 
 
 # ----------------------------------------------------------------------------------------------------------- plots

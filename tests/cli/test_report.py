@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport, Msg
 from autocontext.cli import main
 from autocontext.cli.figures import show_repeats
-from autocontext.cli.report import render_page
-from autocontext.cli.report_data import data, script_json
+from autocontext.cli.report import data, render_page, script_json
 from autocontext.cli.screen import Screen
 from autocontext.cli.session_history import KINDS, SessionHistory
 from autocontext.events import CallCounts, Repeats

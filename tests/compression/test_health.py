@@ -9,7 +9,7 @@ from tests.extras import need
 
 need("openai")
 from autocontext import AutoContextConfig, AutoContextMemory
-from autocontext.cli.report_data import data
+from autocontext.cli.report import data
 from autocontext.cli.session_history import SessionHistory
 from autocontext.errors import ConfigError, ModelError
 from autocontext.events import Health

@@ -15,7 +15,7 @@ from autocontext import AutoContextMemory
 from autocontext.content.file_tool import FileContentTool
 from autocontext.content.objects import ObjectContentStore
 from autocontext.content.pruning import aprune_messages
-from autocontext.loop.commands import acompact
+from autocontext.loop import acompact
 from autocontext.memories import MemoryInjector
 from autocontext.models import ExtractiveModel
 from autocontext.models.callable import CallableModel

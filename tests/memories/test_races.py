@@ -80,7 +80,7 @@ def test_row_02_an_access_is_counted_while_the_memory_changes(change: str) -> No
     def same_again(memory_id: str) -> Work[object]:
         memory = yield from statements.find("ann", memory_id)
         assert memory is not None
-        return (yield from changes.add(memory, changes.MemoryLimits()))
+        return (yield from changes.add(memory, None))
 
     for _, store, memory_id in interleaved(work, lambda another, _: another.search("fact", limit=1_000, **USER)):
         memory = store.get(memory_id, **USER)

@@ -56,13 +56,14 @@ def test_a_memory_s_life_through_the_tools(store) -> None:
 
 def test_mistakes_are_answered(store) -> None:
     made = tools(store)
-    assert made["memory_add"]() == "Error: missing arguments: content"
+    assert made["memory_add"]() == "Error: content: must be passed."
     assert made["memory_add"](content="x", importance=99).startswith("Error: importance must be")
     assert made["memory_add"](content="x", tags="a").startswith("Error: tags must be a list of strings")
-    assert made["memory_search"](query="x", limit="many").startswith("Error: limit must be")
+    assert made["memory_search"](query="x", limit="many") == "Nothing is remembered about that."
+    assert made["memory_add"](content=" ").startswith("Error: content is empty")
     assert made["memory_search"](query="x", min_importance=10**400) == "Nothing is remembered about that."
     assert made["memory_search"](query="x", min_importance=True).startswith("Error: min_importance must be a number")
-    assert made["memory_update"](content="x") == "Error: missing arguments: memory_id"
+    assert made["memory_update"](content="x") == "Error: memory_id: must be passed."
 
 
 def test_the_async_tools_do_the_same(store) -> None:
@@ -82,7 +83,7 @@ def test_the_async_tools_do_the_same(store) -> None:
         return key, answers
 
     key, answers = asyncio.run(work())
-    assert answers[:2] == [f"Remembered as {key}.", "Error: missing arguments: content"]
+    assert answers[:2] == [f"Remembered as {key}.", "Error: content: must be passed."]
     assert json.loads(answers[2])["content"] == "Likes tea"
     assert json.loads(answers[4])["average_importance"] == 9.0
     assert [answers[3], answers[5]] == [f"Changed {key}.", "Deleted."]

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from autocontext.errors import ConfigError, ModelError
 from autocontext.models import DashScopeChatModel
-from autocontext.models.providers import scrub
+from autocontext.models.services import scrub
 from tests.fakes import Close, Raw
 from tests.models.offers import KEY, SERVICES, ask, model_class, service
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import InvalidMessage
-from autocontext.formats.said_by_user import marked_words
+from autocontext.formats.provider_messages import marked_words
 from autocontext.messages import is_note, said_in, words_of_user
 from autocontext.notes.page import SAID, PageRequest, render
 from autocontext.notes.work import WorkLedger

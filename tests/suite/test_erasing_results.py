@@ -9,7 +9,7 @@ from autocontext import Msg
 from autocontext.cache import ResultCache
 from autocontext.cache.marks import item_marks
 from autocontext.stores.database import Statement
-from autocontext.suite.erasing_results import Called
+from autocontext.suite.erasing import Called
 from autocontext.testing import tool_exchange
 from tests.suite.test_erasing import KEY, SECRET, found, opened, said, where
 

@@ -21,7 +21,7 @@ from autocontext.history.entries import Added, dump_entry, load_entry
 from autocontext.memories import InjectionSettings, MemoryInjector, compose, updating
 from autocontext.messages import ToolResultBlock
 from autocontext.models import ExtractiveModel
-from autocontext.models.providers import scrub
+from autocontext.models.services import scrub
 from autocontext.notes import answers, pieces, sentences, values
 from autocontext.ranking import default_ranker
 from autocontext.redaction import redact_secrets

@@ -31,7 +31,7 @@ def test_a_client_of_mcp_2_uses_the_tools(tmp_path: Path) -> None:
             assert hello.server_info.version == autocontext.__version__
             names = [tool.name for tool in (await client.list_tools()).tools]
             assert {"context_reload", "context_status", "content_search", "memory_search", "memory_add"} <= {*names}
-            assert (await said("memory_add", content="Ann has a boat.")).startswith("Remembered: ")
+            assert (await said("memory_add", content="Ann has a boat.")).startswith("Remembered as ")
             assert "Ann has a boat." in await said("memory_search", query="boat")
             assert await said("memory_search") == "Error: query: must be passed."
             assert "there is no tool 'other'" in await said("other")

@@ -193,8 +193,8 @@ def test_the_tools_can_be_used_without_a_server(file: Path) -> None:
     with AutoContext.open(file) as context:
         tools = AutoContextTools(context, "s", "ann")
         assert SECRET in asyncio.run(tools.call("context_reload", {"working_context_offload_uuid": UUID}))
-        for offer in tools.offered.values():
-            assert json.dumps(offer.tool.inputSchema)
+        for tool in tools.offered:
+            assert json.dumps(tool.inputSchema)
         endless = json.loads('{"query": "x", "limit": 1e999}')
         for name in ("content_search", "memory_search"):
             assert asyncio.run(tools.call(name, endless)).startswith("Nothing ")
