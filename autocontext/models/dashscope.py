@@ -7,25 +7,33 @@ Request and reply shapes: DashScope API reference, text generation with `result_
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import ModelError
+from autocontext.models.per_loop import PerLoop
 from autocontext.models.services import ServiceModel, chat_messages, is_retryable, retry_after, scrub, shown_url
 from autocontext.requests import ModelReply, ModelRequest
 
+if TYPE_CHECKING:
+    import ssl
+
+    import aiohttp
+    import requests
+
 _KEY_FILE_VARIABLE = "DASHSCOPE_API_KEY_FILE_PATH"
 _POOL = 32
-"""Pooled connections; the SDK's shared session pools 10 and warns about each further one."""
+"""Pooled connections of `complete`; the SDK's shared session pools 10 and warns about each further one."""
 
 
-class DashScopeChatModel(ServiceModel):
+class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession"]):
     """A model behind DashScope's native text generation API, sync and async.
 
-    `timeout` is in seconds, between bytes (the SDK's definition).
+    `timeout` is in seconds: for the whole call in `acomplete`, between bytes in `complete` (the SDK's definition).
     Key, address, timeout and connections are passed with each call, so two models never share a setting.
     `extra` goes into each request (`enable_thinking=False`, `seed`, ...). Raises ConfigError without a key,
     MissingExtraError without the SDK; calls raise only ModelError.
@@ -53,7 +61,7 @@ class DashScopeChatModel(ServiceModel):
             api_key = Path(path).read_text(encoding="utf-8")
         super().__init__(model, key=api_key, base_url=base_url, timeout=timeout, temperature=temperature, extra=extra)
 
-    def _connect(self) -> Any:
+    def _connect(self) -> requests.Session:
         import requests
         from requests.adapters import HTTPAdapter
 
@@ -62,10 +70,19 @@ class DashScopeChatModel(ServiceModel):
             session.mount(scheme, HTTPAdapter(pool_maxsize=_POOL))
         return session
 
-    def _call(self, client: Any, request: ModelRequest) -> Any:
+    def _per_loop(self) -> PerLoop[aiohttp.ClientSession]:
+        return PerLoop(_async_session, lambda session: session.close())
+
+    def _call(self, client: requests.Session, request: ModelRequest) -> Any:
         from dashscope import Generation
 
         return Generation.call(api_key=self._key.get_secret_value(), session=client, **self._arguments(request))
+
+    async def _acall(self, client: aiohttp.ClientSession, request: ModelRequest) -> Any:
+        from dashscope import AioGeneration
+
+        key = self._key.get_secret_value()
+        return await AioGeneration.call(api_key=key, session=client, **self._arguments(request))
 
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
@@ -105,10 +122,30 @@ class DashScopeChatModel(ServiceModel):
         return self._problem(f"HTTP {status}: {reason}", retryable=is_retryable(status), retry_after=wait)
 
     def _failure(self, e: Exception) -> ModelError | None:
+        import aiohttp
         import requests
 
-        if isinstance(e, requests.Timeout):
+        if isinstance(e, requests.Timeout | TimeoutError):
             return self._late()
-        if isinstance(e, requests.ConnectionError):
+        if isinstance(e, requests.ConnectionError | aiohttp.ClientConnectionError):
             return self._unreachable(shown_url(self.base_url) or "the service", e)
         return None
+
+
+def _prepare() -> ssl.SSLContext:
+    """Import the SDK and read its certificates."""
+    import ssl
+
+    import certifi
+    import dashscope  # noqa: F401 (for its effect on sys.modules)
+
+    return ssl.create_default_context(cafile=certifi.where())
+
+
+async def _async_session() -> aiohttp.ClientSession:
+    # The SDK would open a session per loop, too, but never close it. Its import takes one to two seconds, so it runs in
+    # a thread.
+    certificates = await asyncio.to_thread(_prepare)
+    import aiohttp
+
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=certificates), trust_env=True)

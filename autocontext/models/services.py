@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import SecretStr
 
 from autocontext.errors import ConfigError, MissingExtraError, ModelError
 from autocontext.flows.forking import fork_lock, part_at_fork
-from autocontext.flows.threads import in_thread
-from autocontext.models.per_loop import inherited
+from autocontext.models.per_loop import PerLoop, inherited
 from autocontext.requests import ModelReply, ModelRequest, Usage
 
 _MAX_ERROR_TEXT = 300
@@ -103,7 +102,15 @@ def reply_text(content: Any) -> str:
     return _THOUGHTS.sub("", content).strip() if isinstance(content, str) else ""
 
 
-class ServiceModel(ABC):
+class _Closable(Protocol):
+    def close(self) -> Any: ...
+
+
+Client = TypeVar("Client", bound=_Closable)
+AsyncClient = TypeVar("AsyncClient")
+
+
+class ServiceModel(ABC, Generic[Client, AsyncClient]):
     """A model behind a service: its SDK is optional, its key is never shown, its failures are ModelErrors.
 
     Raises ConfigError without a key or for an `extra` that the model sets itself, MissingExtraError without the SDK.
@@ -140,13 +147,14 @@ class ServiceModel(ABC):
         self._settings = extra if temperature is None else {"temperature": temperature, **extra}
         """Parameters of each request."""
         self._lock = fork_lock()
-        self._client: Any = None
+        self._client: Client | None = None
+        self._clients = self._per_loop()
         part_at_fork(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={shown_url(self.base_url)!r})"
 
-    def before_fork(self, until: float) -> None:  # noqa: B027 (a service has nothing to add)
+    def before_fork(self, until: float) -> None:
         """Nothing to wait for: the client stays the parent's."""
 
     def after_fork(self, *, in_child: bool) -> None:
@@ -169,19 +177,25 @@ class ServiceModel(ABC):
         raise failure
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
-        """`complete` in a thread, without blocking the event loop. A cancelled call ends with its timeout."""
-        return await in_thread(lambda: self.complete(request))
+        """The model's reply, without blocking the event loop. Raises ModelError, which never holds the key."""
+        start = time.perf_counter()
+        try:
+            client = await self._clients.client()
+            return self._reply(await self._acall(client, request), start)
+        except Exception as e:  # noqa: BLE001 (as above)
+            failure = self._model_error(e)
+        raise failure
 
     def close(self) -> None:
-        """Close the connections; a later call opens new ones."""
+        """Close the connections of `complete`; a later call opens new ones."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
             client.close()
 
     async def aclose(self) -> None:
-        """`close` for asynchronous callers."""
-        await in_thread(self.close)
+        """Close the connections of `acomplete` in this event loop; they close by themselves when it shuts down."""
+        await self._clients.aclose()
 
     def _model_error(self, e: Exception) -> ModelError:
         if isinstance(e, ModelError):
@@ -227,12 +241,20 @@ class ServiceModel(ABC):
 
     # ------------------------------------------------------------------------------------ what subclasses implement
     @abstractmethod
-    def _connect(self) -> Any:
-        """Open a client."""
+    def _connect(self) -> Client:
+        """Open a client for `complete`."""
 
     @abstractmethod
-    def _call(self, client: Any, request: ModelRequest) -> Any:
+    def _per_loop(self) -> PerLoop[AsyncClient]:
+        """Clients for `acomplete`, by event loop; they must not reference the model."""
+
+    @abstractmethod
+    def _call(self, client: Client, request: ModelRequest) -> Any:
         """The service's answer."""
+
+    @abstractmethod
+    async def _acall(self, client: AsyncClient, request: ModelRequest) -> Any:
+        """The service's answer, without blocking the event loop."""
 
     @abstractmethod
     def _reply(self, answer: Any, start: float) -> ModelReply:

@@ -258,6 +258,17 @@ def test_closed_models_open_again(name):
         assert model.complete(ask()).text
 
 
+@pytest.mark.sampled
+@BOTH
+def test_clients_end_with_their_loop(name):
+    with service(name) as (_, model):
+        for _ in range(3):
+            asyncio.run(model.acomplete(ask()))
+        held = model._clients
+        asyncio.run(model.acomplete(ask()))
+        assert len(held) <= 1
+
+
 @BOTH
 def test_two_models_share_no_setting(name):
     with service(name) as (one, model_one), service(name) as (two, _):
