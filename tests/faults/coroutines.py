@@ -255,7 +255,7 @@ def public_coroutines() -> Iterator[tuple[str, str]]:
                     yield kind.__name__, name
 
 
-INNER = {"Computing", "Asker", "ProviderMessages", "PassLock", "PassRunner", "Bucket", "PagedContentStore", "Lifecycle", "Closing",
-         "PerLoop", "DatabasePart", "ServiceModel", "Toolset", "Calls",
+INNER = {"Computing", "Asker", "ProviderMessages", "PassLock", "PassRunner", "Bucket", "PagedContentStore", "Lifecycle",
+         "Closing", "PerLoop", "DatabasePart", "ServiceModel", "Toolset", "Calls",
          "Service", "Flight", "AsyncConnection"}  # fmt: skip
 """Parts of those classes, which a user does not meet."""
