@@ -17,7 +17,11 @@ _LONGEST = 1_000_000
 _MOST_LEVELS = 4
 """Answers printed within answers that are opened."""
 _PRINTED = re.compile(r"\s*(?:meta=\S{1,80} )?content=\[")
-_TEXT = re.compile(r"TextContent\(type='text', text=('(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")", re.DOTALL)
+_ESCAPE = r"\\(?:[\\'\"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})"
+"""What `repr` writes; of any other escape Python would warn."""
+_TEXT = re.compile(rf"TextContent\(type='text', text=('(?:[^'\\\n]|{_ESCAPE})*+'|\"(?:[^\"\\\n]|{_ESCAPE})*+\")")
+_FIELDS = {"content", "isError", "structuredContent", "_meta", "meta"}
+"""Those of the protocol's record; one with others is something else."""
 _IS_ERROR = re.compile(r"\bisError=True\b[^'\"]*\Z")
 
 
@@ -56,6 +60,8 @@ def _record(text: str) -> Said | None:
     except (ValueError, RecursionError):
         return None
     content = record.get("content")
+    if not record.keys() <= _FIELDS:  # a message of a model, or a page
+        return None
     blocks = content if isinstance(content, list) else []
     texts = [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]
     if not texts or len(texts) < len(blocks):

@@ -56,6 +56,9 @@ def test_several_blocks_stand_one_below_the_other() -> None:
         "meta=None content=[TextContent(type='text', text='cut off",
         "meta=None content=[ImageContent(type='image', data='aGk=')] isError=False",
         '{"content": [1, 2]}',
+        '{"content": [{"type": "text", "text": "Hello"}], "role": "assistant", "usage": {"tokens": 3}}',
+        r"content=[TextContent(type='text', text='C:\data', annotations=None)] isError=False",
+        "content=[TextContent(type='text', text='two\nlines', annotations=None)] isError=False",
     ],
 )
 def test_any_other_text_stays_as_it_is(text: str) -> None:
