@@ -121,7 +121,7 @@ class SessionHistory:
         change = self.log.record(entry)
         self._change(entry, change, covered)
         if entry.type == "edited" and self._pass is not None:
-            self._pass.edits += zip(entry.edits, entry.events, strict=True)
+            self._pass.edits += zip(entry.edits, entry.events, strict=False)
         elif entry.type not in ("added", "edited"):
             self._last_sent = min(self._last_sent, self._shared(view))
 

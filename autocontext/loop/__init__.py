@@ -38,10 +38,10 @@ def run(
     """The model's answer to what the memory holds; `options` go into each request.
 
     If the memory ends with an answer, that is returned and nothing is sent: a program may be started again at any time.
-    The calls of one message run in parallel: coroutine functions are awaited, other tools run in threads. The model
-    reads what a tool raises and goes on. Raises the client's errors, ModelError for an answer that holds no message,
-    and AutoContextError after `max_steps` requests without an answer: call it again to go on. What ends a run in the
-    middle of tools (Ctrl-C, SystemExit) does so when the results that are there are stored.
+    The calls of one message run in parallel, in threads. The model reads what a tool raises and goes on. Raises the
+    client's errors, ModelError for an answer that holds no message, and AutoContextError after `max_steps` requests
+    without an answer: call it again to go on. What ends a run in the middle of tools (Ctrl-C, SystemExit) does so when
+    the results that are there are stored.
     The user's message "/compact the billing bug" condenses the context instead; the answer says what came of it.
     """
     agent = _Agent(client, memory, tools, max_steps, {"model": model, **options})
@@ -80,7 +80,7 @@ async def arun(
     client: AsyncOpenAI, model: str, memory: AutoContextMemory, tools: Iterable[Tool] | None = None, *,
     max_steps: int = 100, **options: Any,
 ) -> str:  # fmt: skip
-    """`run` for asynchronous callers."""
+    """`run` for asynchronous callers: coroutine functions are awaited, other tools run in threads."""
     agent = await in_thread(lambda: _Agent(client, memory, tools, max_steps, {"model": model, **options}))
     if (done := _given(memory) or await acompact(memory)) is not None:
         return done

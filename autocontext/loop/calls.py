@@ -6,14 +6,15 @@ first. A call that has none by then is answered in the next request: see `format
 
 from __future__ import annotations
 
-import inspect
 import threading
 from contextlib import suppress
+from contextvars import copy_context
 from itertools import takewhile
+from queue import Empty, SimpleQueue
 
 from autocontext.errors import AutoContextError
 from autocontext.flows import lazy
-from autocontext.flows.threads import in_thread, run_to_end
+from autocontext.flows.threads import LONGEST_WAIT, in_thread
 from autocontext.loop.tools import Toolset
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock
@@ -34,29 +35,38 @@ class Calls:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """`arun` for synchronous callers: the tools run in threads and an event loop beside this thread.
+        """Run the calls in threads, to the end; then raise what a tool raised that is no Exception.
 
         The threads are daemons: a tool that hangs keeps no program from ending.
         """
-        work = self._run()
+        finished: SimpleQueue[None] = SimpleQueue()
+
+        def work(use: ToolUseBlock) -> None:
+            try:
+                self._finished.append((use, self._tools.call(use)))
+            except BaseException as e:  # noqa: BLE001 (raised by `run`)
+                self._finished.append((use, e))
+            finished.put(None)
+
         try:
-            run_to_end(work, aside=True)
-        finally:
-            with suppress(AutoContextError, ValueError):  # what ends the run is what the caller hears of
-                if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
-                    work.close()  # an interrupt came before it began
+            for use in self._asked.tool_uses:
+                threading.Thread(target=copy_context().run, args=(work, use), daemon=True).start()
+            left = len(self._asked.tool_uses)
+            while left:
+                with suppress(Empty):
+                    finished.get(timeout=LONGEST_WAIT)
+                    left -= 1
+                    with suppress(AutoContextError):  # tried again when the others have finished
+                        self._store()
+            self._store()
+        except BaseException:
+            with suppress(AutoContextError):  # what ends the run is what the caller hears of
                 self._store()
+            raise
         self._raise()
 
     async def arun(self) -> None:
-        """Run the calls to the end; then raise what a tool raised that is no Exception.
-
-        Coroutine functions are awaited, other tools run in threads.
-        """
-        await self._run()
-        self._raise()
-
-    async def _run(self) -> None:
+        """`run` for asynchronous callers: coroutine functions are awaited, other tools run in threads."""
         asyncio = lazy.asyncio
 
         async def work(use: ToolUseBlock) -> None:
@@ -72,7 +82,7 @@ class Calls:
             running = set(tasks)
             while running:
                 _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                with suppress(AutoContextError):  # tried again when the others have finished
+                with suppress(AutoContextError):
                     await in_thread(self._store)
             await in_thread(self._store)
         except BaseException:
@@ -82,6 +92,7 @@ class Calls:
             with suppress(AutoContextError):
                 await in_thread(self._store)
             raise
+        self._raise()
 
     def _store(self) -> None:
         """Store each result that is there and not in the memory yet."""

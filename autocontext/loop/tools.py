@@ -74,10 +74,19 @@ class Toolset:
             self._tools[name] = function
             self.schemas.append(schema)
 
-    async def acall(self, use: ToolUseBlock) -> tuple[Output, bool]:
-        """The result of a call as text or blocks, and whether it is an error. What is no Exception goes through.
+    def call(self, use: ToolUseBlock) -> tuple[Output, bool]:
+        """The result of a call as text or blocks, and whether it is an error. What is no Exception goes through."""
+        outcome = self._run(use)
+        if isinstance(outcome, tuple):
+            return outcome
+        if inspect.iscoroutine(outcome):
+            outcome.close()
+        return "Error: TypeError: this tool is a coroutine function, which only arun and astream await", True
 
-        Coroutine functions are awaited, others run in a thread. Of an object that has one, `acall` is awaited.
+    async def acall(self, use: ToolUseBlock) -> tuple[Output, bool]:
+        """`call` without blocking the event loop: coroutine functions are awaited, others run in a thread.
+
+        Of an object that has one, `acall` is awaited.
         """
         tool = self._tools.get(use.name, _prepared)
         function = getattr(tool, "acall", tool)

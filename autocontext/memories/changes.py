@@ -8,7 +8,7 @@ from typing import Any
 
 from autocontext.errors import Conflict, InvalidMemory
 from autocontext.memories import statements
-from autocontext.memories.records import Memory, checked
+from autocontext.memories.records import Memory, checked, listed
 from autocontext.stores.checks import checked_seconds
 from autocontext.stores.database import Work
 
@@ -76,6 +76,8 @@ def changed_fields(fields: Mapping[str, Any], now: int) -> dict[str, Any]:
     columns = dict(fields)
     if "ttl" in columns:
         columns["expires_at"] = expiry(columns.pop("ttl"), now)
+    if "tags" in columns:  # once, as a transaction may be tried again
+        columns["tags"] = tuple(listed("tags", columns["tags"]))
     if unknown := fields.keys() - _CHANGEABLE - {"ttl"}:
         raise InvalidMemory(
             f"{', '.join(sorted(unknown))}: no such field; there are {', '.join(sorted(_CHANGEABLE))}, ttl"

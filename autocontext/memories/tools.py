@@ -60,7 +60,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "tags": {"type": "array", "items": {"type": "string"}, "description": "A few short words."},
     "importance": {"type": "integer", "minimum": 1, "maximum": 10, "description": "1 (trivial) to 10 (vital)."},
     "query": {"type": "string", "description": 'What to look for; "" for the most important ones.'},
-    "limit": {"type": "integer", "minimum": 1, "description": "Maximum number of results, default 5."},
+    "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Most results, default 5."},
     "min_importance": {"type": "integer", "minimum": 1, "maximum": 10, "description": "Leave out less important ones."},
     "memory_id": {"type": "string", "description": "The id that memory_search gave."},
 }

@@ -224,7 +224,7 @@ def test_a_tool_of_another_session_gives_way_to_that_of_the_run(
         assert ("The word is" in said, service.refused) == (False, [])
 
 
-def test_coroutine_functions_are_tools_of_every_loop(memory: AutoContextMemory) -> None:
+def test_coroutine_functions_are_tools_of_the_asynchronous_loop(memory: AutoContextMemory) -> None:
     async def read(day: int) -> str:
         """The log of one day."""
         await asyncio.sleep(0)
@@ -238,7 +238,7 @@ def test_coroutine_functions_are_tools_of_every_loop(memory: AutoContextMemory) 
     with FakeOpenAI(default=answer) as service:
         assert _async(service.base_url, memory, [read]) == "day 3: nothing"
         memory.add({"role": "user", "content": "Again, please."})
-        assert _plain(service.base_url, memory, [read]) == "day 3: nothing"
+        assert "only arun and astream" in _plain(service.base_url, memory, [read])
 
 
 PROGRAM = Path(__file__).with_name("killed_agent.py")

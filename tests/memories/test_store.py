@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from autocontext.errors import Conflict, InvalidMemory, StateError, StoreCorruptError, StoreError
 from autocontext.memories import MemoryStats, MemoryStore, dynamic_importance, normalised_tags, recency, retention
+from autocontext.memories.changes import changed_fields
 from autocontext.memories.records import DAY, Memory
 from tests.profiles import WITH_FIXTURES, share
 from tests.stores.homes import HOMES, database
@@ -77,6 +78,17 @@ def test_nothing_of_one_user_is_there_for_another(store) -> None:
             store.add("x", user_id=wrong)
         with pytest.raises(InvalidMemory, match="user_id"):
             store.search("x", user_id=wrong)
+
+
+def test_a_change_of_tags_is_read_once_as_a_transaction_may_be_tried_again(store: MemoryStore) -> None:
+    made = store.add("Likes tea", user_id="ann")
+    changed = store.update(made.id, user_id="ann", tags=(tag for tag in ("Green Tea", "drinks")))
+    assert changed is not None
+    assert changed.tags == ("green_tea", "drinks")
+    fields = changed_fields({"tags": (tag for tag in ("tea",))}, NOW)
+    assert fields["tags"] == ("tea",)
+    with pytest.raises(InvalidMemory, match="tags must be a list"):
+        store.update("unknown", user_id="ann", tags="tea")
 
 
 def test_the_same_content_again_confirms_what_is_there(store, clock) -> None:
