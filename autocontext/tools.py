@@ -320,7 +320,9 @@ def _bare(uuid: Any) -> str:
 def as_text(value: Any) -> str:
     """An argument of a model as text: some pass numbers, also as floats, or lists."""
     if isinstance(value, list | tuple):
-        return ",".join(as_text(item) for item in value[:1_000] if not isinstance(item, list | tuple | dict))
+        inner = (list, tuple, dict)
+        texts = (f"a {type(v).__name__}" if isinstance(v, inner) else as_text(v) for v in value[:1_000])
+        return ",".join(texts)
     try:
         value = int(value) if isinstance(value, float) and value.is_integer() else value
         return "" if value is None else str(value).strip().strip("\"'`")

@@ -4,11 +4,11 @@ import asyncio
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, Msg
-from autocontext.testing import ScriptedModel, conversation
+from autocontext.testing import ScriptedModel, assistant, conversation, system
 from autocontext.text.chat_rules import first_violation
 from tests import invariants
 from tests.conversations import histories, valid_histories
@@ -104,6 +104,8 @@ def test_the_report_tells_what_happened(history: list[Msg], config: str, model: 
         )
 
 
+# A note that the last resort cuts stands for several messages, of which no one's number may stand in its mark.
+@example([[assistant("All right."), assistant("All right."), system(" " * 20_000)]], "assistant notes")
 @given(st.lists(valid_histories(max_moves=6), min_size=1, max_size=3), configs)
 def test_one_reload_of_what_the_view_shows_gives_every_original(parts: list[list[Msg]], config: str) -> None:
     memory = AutoContextMemory(CONFIGS[config].model_copy(update=ESTIMATE), ScriptedModel(REPLIES["good"]))

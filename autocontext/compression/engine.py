@@ -248,7 +248,7 @@ class _Engine:
         new = view.tokens(view.unread, len(view))
         if new > room > 0:
             cut = Previews(
-                self.config, self.hand_over.number, min(int(new - room * _OF_ROOM), self._excess()), unread=True
+                self.config, self.hand_over.number_of_one, min(int(new - room * _OF_ROOM), self._excess()), unread=True
             )
             yield from self._run_strategy(cut)
 
@@ -273,12 +273,12 @@ class _Engine:
             while (excess := self._overflow()) and progress:
                 progress = yield from self._run_strategy(self._fold(excess, shortens=True, gives=gives))
                 if excess := self._overflow():
-                    cut = Previews(config, self.hand_over.number, excess, unread=False, least=read)
+                    cut = Previews(config, self.hand_over.number_of_one, excess, unread=False, least=read)
                     progress |= yield from self._run_strategy(cut)
                 if (excess := self._overflow()) and new and not progress:
                     progress = yield from self._run_strategy(Pastes(self.config, self.hand_over, excess, latest=False))
                 if (excess := self._overflow()) and new and not progress:
-                    cut = Previews(config, self.hand_over.number, excess, unread=True, least=new)
+                    cut = Previews(config, self.hand_over.number_of_one, excess, unread=True, least=new)
                     progress = yield from self._run_strategy(cut)
                 if (excess := self._overflow()) and new:
                     progress |= yield from self._run_strategy(self._fold(excess, last_resort=True, gives=gives))
@@ -290,7 +290,7 @@ class _Engine:
             progress = yield from self._run_strategy(self._fold(excess, bare=True, gives=True))
         if excess := self.budget.over_window():
             yield from self._run_strategy(
-                Previews(self._giving, self.hand_over.number, excess, unread=False, users=True)
+                Previews(self._giving, self.hand_over.number_of_one, excess, unread=False, users=True)
             )
 
     def _can_fit(self) -> bool:

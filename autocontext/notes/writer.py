@@ -81,6 +81,11 @@ class NoteWriter:
         runs = self._log.runs_of(id_)
         return runs[0][0] if runs else None
 
+    def number_of_one(self, id_: str) -> int | None:
+        """The number of the one original that a message is or stands for; None if there are several, or none."""
+        runs = self._log.runs_of(id_)
+        return runs[0][0] if len(runs) == 1 and runs[0][0] == runs[0][1] else None
+
     def numbers(self, id_: str) -> Runs:
         """The numbers of the originals that a message of the view is or stands for."""
         return self._log.numbers([id_])
@@ -90,10 +95,10 @@ class NoteWriter:
 
         `readable`: as a note may quote it, without secrets if there is a redaction hook.
         """
-        runs = self._log.runs_of(id_)
-        if len(runs) != 1 or runs[0][0] != runs[0][1]:
+        number = self.number_of_one(id_)
+        if number is None:
             return None
-        key = self._log.original[runs[0][0] - 1]
+        key = self._log.original[number - 1]
         return self.readable(key, self._log.messages[key]) if readable else self._log.messages[key]
 
     def newest_originals(self, id_: str, count: int) -> list[Msg]:

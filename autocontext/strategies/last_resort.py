@@ -25,7 +25,8 @@ class Previews:
 
     So do the user's other messages, unless `users` are cut, too: the beginning of a request may not say what is asked.
 
-    `number` returns the number of the original behind a message of the view, which the marks name.
+    `number` returns the number of the one original behind a message of the view, which the marks name; None for a text
+    that stands for several.
 
     All are cut to the same length, so short texts stay whole. Of unread results those lines, records or fields stay
     that tell most, both ends among them; of others the beginning.
