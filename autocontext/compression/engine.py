@@ -247,10 +247,8 @@ class _Engine:
         room = self.config.max_token - self.token_sum.overhead - fixed
         new = view.tokens(view.unread, len(view))
         if new > room > 0:
-            cut = Previews(
-                self.config, self.hand_over.number_of_one, min(int(new - room * _OF_ROOM), self._excess()), unread=True
-            )
-            yield from self._run_strategy(cut)
+            excess = min(int(new - room * _OF_ROOM), self._excess())
+            yield from self._run_strategy(self._previews(excess, unread=True))
 
     def _last_resort(self) -> Generator[Step, Sent, None]:
         """Fold until the target is met; then, while the view is over the window, cut what is long in it."""
@@ -269,16 +267,16 @@ class _Engine:
         text, pinned messages, the current exchange and nearly empty notes remain.
         """
         for read, new, gives in _CUTS:
-            config, progress = self._giving if gives else self.config, True
+            progress = True
             while (excess := self._overflow()) and progress:
                 progress = yield from self._run_strategy(self._fold(excess, shortens=True, gives=gives))
                 if excess := self._overflow():
-                    cut = Previews(config, self.hand_over.number_of_one, excess, unread=False, least=read)
+                    cut = self._previews(excess, unread=False, least=read, gives=gives)
                     progress |= yield from self._run_strategy(cut)
                 if (excess := self._overflow()) and new and not progress:
                     progress = yield from self._run_strategy(Pastes(self.config, self.hand_over, excess, latest=False))
                 if (excess := self._overflow()) and new and not progress:
-                    cut = Previews(config, self.hand_over.number_of_one, excess, unread=True, least=new)
+                    cut = self._previews(excess, unread=True, least=new, gives=gives)
                     progress = yield from self._run_strategy(cut)
                 if (excess := self._overflow()) and new:
                     progress |= yield from self._run_strategy(self._fold(excess, last_resort=True, gives=gives))
@@ -289,9 +287,7 @@ class _Engine:
         while progress and (excess := self.budget.over_window()):
             progress = yield from self._run_strategy(self._fold(excess, bare=True, gives=True))
         if excess := self.budget.over_window():
-            yield from self._run_strategy(
-                Previews(self._giving, self.hand_over.number_of_one, excess, unread=False, users=True)
-            )
+            yield from self._run_strategy(self._previews(excess, unread=False, users=True, gives=True))
 
     def _can_fit(self) -> bool:
         """Whether what is never cut leaves any room; if not, emptying the notes would not help."""
@@ -299,6 +295,13 @@ class _Engine:
         never_cut = stays(self._giving, view, protected=False)
         tokens = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if never_cut(m))
         return tokens + self.token_sum.overhead < self.config.max_token
+
+    def _previews(
+        self, excess: int, *, unread: bool, least: int = LEAST, users: bool = False, gives: bool = False
+    ) -> Previews:
+        """A cut of the longest texts. `gives`: also of instruction files."""
+        config, number = self._giving if gives else self.config, self.hand_over.number_of_one
+        return Previews(config, number, excess, unread=unread, least=least, users=users)
 
     def _fold(
         self,

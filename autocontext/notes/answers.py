@@ -25,10 +25,11 @@ from autocontext.text.excerpts import (
     alone,
     begins_record,
     defines,
+    is_heading,
     sums_up,
     without_number,
 )
-from autocontext.text.protocol_results import Said, said
+from autocontext.text.protocol_results import said
 from autocontext.text.rendering import one_line
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
@@ -95,8 +96,6 @@ RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
 """A field that names a record: where the call has it, too, it tells nothing."""
 _OF_TASK = 0.5
 """Share of the words of a line in a report that stand in the call, from which on it only repeats its task."""
-_HEADING = re.compile(r"#{1,6} \S")
-"""A heading of Markdown: a text that begins with one is a report."""
 _PARTS = re.compile(r"\s*(?:\|\||&&|[;|\n])\s*")
 _NEXT_COMMAND = re.compile(r"&&|;")
 _BEFORE = 12
@@ -215,7 +214,7 @@ def _safe(text: str) -> str:
 # ------------------------------------------------------------------------------------------------------- structure
 def answer_of(block: ToolResultBlock) -> Answer:
     """What the structure of a result says."""
-    text, is_error = _said(block.text)
+    text, is_error = said(block.text)
     record = _json(text)
     status = "error" if block.is_error or is_error else ""
     if (code := _exit_code(text)) not in (None, 0):
@@ -341,13 +340,13 @@ class _Lines:
         self.said = [(place, _statement(line, more=k < len(lines) - 1)) for k, (place, line) in enumerate(lines)]
         self.numbered = numbered
         self._call, self._parts, self._looks = call, _parts(call), looks
-        self._asked = frozenset(terms(call))
         self._lonely = alone([line for _, line in lines])
         told = [k for k, (_, line) in enumerate(lines) if line]
         self._first, self._last = (told[0], told[-1]) if told else (-1, -1)
         # What was found is listed best first; the outcome of an action stands last, but a refusal says so first.
-        # So does a report, in which records and what failed on the way are of many lines.
-        self._is_report = bool(told) and _HEADING.match(lines[told[0]][1]) is not None
+        # So does a report, which begins with a heading: records and what failed on the way are of its many lines.
+        self._is_report = bool(told) and is_heading(lines[told[0]][1])
+        self._asked = frozenset(terms(call) if self._is_report else ())
         self._listed = looks or (not self._is_report and sum(begins_record(line) for _, line in lines) >= _RECORDS)
         few = len(lines) <= _FEW_LINES
         self._reasons = 2.5 if failed or few else 0.0 if self._listed or self._is_report else 1.0
@@ -432,17 +431,12 @@ def _lines_of_files(text: str) -> frozenset[str]:
     return frozenset(found if len(found) >= _FEW_LINES else ())
 
 
-@cached(_READ)
-def _said(text: str) -> Said:
-    return said(text)
-
-
 def _unwrapped(text: str) -> str:
     """A text whose lines stand in one, as in a printed string, in lines again; any other as it is.
 
     Of an answer of the Model Context Protocol the words of the tool.
     """
-    text = _said(text).text
+    text = said(text).text
     if "\n" in text.strip() or text.count("\\n") < _FEW_LINES or _is_json(text):
         return text
     return text.replace("\\n", "\n")

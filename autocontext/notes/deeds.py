@@ -324,14 +324,6 @@ class Deeds:
             about = self._abouts[id(call)] = _listed(thing or self.label(call, _ABOUT))
         return about
 
-    def by_thing(self, calls: Iterable[Call]) -> dict[str, list[Call]]:
-        """Calls by what they are about."""
-        things: dict[str, list[Call]] = {}
-        for call in calls:
-            about = self._abouts.get(id(call)) or self.about(call)
-            things.setdefault(about, []).append(call)
-        return things
-
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
         """What some calls are about, their number, and for how many the structure says that nothing or an error came.
 

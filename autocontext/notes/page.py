@@ -414,7 +414,9 @@ class _Page:
 
     def _others(self, hidden: Sequence[Call], told: Sequence[Group]) -> Iterator[str]:
         """What these calls were about that no line names, the most first, as far as its share of the tokens goes."""
-        things = self._deeds.by_thing(hidden)
+        things: dict[str, list[Call]] = {}
+        for call in hidden:
+            things.setdefault(self._deeds.about(call), []).append(call)
         for named in {"", *(self._deeds.about(group.newest) for group in told)}:
             things.pop(named, None)
         left, lines = int(self._budget * self._names_share), list[str]()

@@ -85,10 +85,10 @@ class Previews:
         return low
 
     def _shorten(self, view: View, i: int, limit: int) -> Proposal | None:
-        m, own = view.messages[i], max(LEAST, limit // self._share)
+        m, own, number = view.messages[i], max(LEAST, limit // self._share), self._number_at(view, i)
         texts = {k: (text, limit) for k, text in self._results(m).items()} | {MESSAGE_TEXT: (own_text(m), own)}
         blocks: dict[int, str | Question] = {
-            k: self._shorter(view, i, rendering.untagged(text), most)
+            k: self._shorter(view, i, rendering.untagged(text), most, number)
             for k, (text, most) in texts.items()
             if len(text) > most + _TAG_CHARACTERS
         }
@@ -101,7 +101,7 @@ class Previews:
             arguments_to=own if long_arguments else None,
             event_type=LAST_RESORT_PREVIEW,
             kind="stub",
-            number=self._number_at(view, i),
+            number=number,
         )
 
     def _number_at(self, view: View, i: int) -> int | None:
@@ -109,8 +109,7 @@ class Previews:
         reloaded = any(rendering.page_of(result.text) for result in view.messages[i].tool_results)
         return None if reloaded else self._number(view.ids[i])
 
-    def _shorter(self, view: View, i: int, text: str, limit: int) -> str:
-        number = self._number_at(view, i)
+    def _shorter(self, view: View, i: int, text: str, limit: int, number: int | None) -> str:
         rest = f" {rendering.rest_of(number)}" if number else ""  # without a number the tag says it
         if not self.unread:
             return rendering.preview(text, limit) + rest

@@ -384,6 +384,11 @@ def _separates(line: str) -> bool:
     return not line.strip(_RULE)
 
 
+def is_heading(line: str) -> bool:
+    """Whether a line is a heading of Markdown with its signs."""
+    return 0 < _level_of(line) < _BOLD
+
+
 def _level_of(line: str) -> int:
     """Level of a heading, or of the line above a summary of its own; 0 for any other line."""
     head = _HEADING.match(line)

@@ -12,6 +12,10 @@ import re
 from ast import literal_eval
 from typing import Any, NamedTuple
 
+from autocontext.caches import cached
+
+_READ = 256
+"""Answers that are kept as they were read: each pass looks at those in view, and each note tells them."""
 _LONGEST = 1_000_000
 """Characters; a longer answer is not opened."""
 _MOST_LEVELS = 4
@@ -33,6 +37,7 @@ class Said(NamedTuple):
     """Whether the protocol marks them so."""
 
 
+@cached(_READ)
 def said(text: str) -> Said:
     """The words inside an answer of the protocol, those of several blocks a line each; any other text as it is."""
     is_error = False
