@@ -150,7 +150,7 @@ def test_a_lock_in_a_with_block_survives_real_signals() -> None:
         for _ in range(300):
             guarded.with_block()
 
-    assert interrupted_at_random(Guarded, call, free, rounds=300, within=2e-4, seed=1) > 30
+    interrupted_at_random(Guarded, call, free, strikes=100, seed=1)
 
 
 def test_a_cancellation_at_every_await() -> None:
