@@ -79,7 +79,7 @@ class Telemetry:
         return tuple(sum(points.get(f"autocontext.{name}", ())) for name in names)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # also when a worker comes back to this module
 def sdk() -> Iterator[Telemetry]:
     """The SDK as an application sets it up, once in a process."""
     telemetry = Telemetry()
