@@ -28,7 +28,7 @@ CONFIG = AutoContextConfig(
     **ESTIMATE,
 )
 SESSION = "faults"
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds after which unfinished work counts as hanging."""
 
 

@@ -204,17 +204,31 @@ def test_a_turn_cancelled_while_another_thread_has_the_memory_leaves_the_next_on
         assert asyncio.run(attempt(n)), n
 
 
+class Waiting(ScriptedModel):
+    """Answers threads at once, and event loops when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__("Short.")
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        self.asked.set()
+        await self.go.wait()
+        return await super().acomplete(request)
+
+
 @pytest.mark.slow
 def test_a_background_pass_of_a_loop_that_ended_leaves_the_turn_free() -> None:
     """Whether the loop was closed without clean-up or only paused between two runs."""
     for close in (True, False):
         store = FaultyStore()
-        memory = opened(store, ScriptedModel("Short.", latency=1), background=True, max_token=100_000)
+        answering = Waiting()
+        memory = opened(store, answering, background=True, max_token=100_000)
         memory.add_messages(HALF)
         loop = asyncio.new_event_loop()
         assert loop.run_until_complete(memory.aget_messages()) == HALF
         pending = set(memory._pass_runner._tasks)
-        loop.run_until_complete(asyncio.sleep(0.05))
+        loop.run_until_complete(asyncio.wait_for(answering.asked.wait(), PATIENCE))
         assert len(pending) == 1
         assert memory._pass_runner._pass_lock._holder is not None
         if close:
@@ -229,6 +243,7 @@ def test_a_background_pass_of_a_loop_that_ended_leaves_the_turn_free() -> None:
         thread.join()
         assert memory.get_compression_events()
         if not close:
+            answering.go.set()
             report = loop.run_until_complete(pending.pop())
             assert report.outcome == "busy"
             loop.close()

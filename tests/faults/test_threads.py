@@ -144,15 +144,16 @@ def test_callers_in_threads_share_one_pass() -> None:
 
 @pytest.mark.slow
 def test_a_synchronous_call_in_the_loop_of_a_running_pass_returns_the_current_view() -> None:
-    memory = AutoContextMemory(CONFIG, ScriptedModel("Short.", latency=0.1))
-    memory.add_messages(HALF)
-
     async def run() -> None:
+        gate = AsyncGate()
+        memory = AutoContextMemory(CONFIG, gate)
+        memory.add_messages(HALF)
         passing = asyncio.ensure_future(memory.aget_messages())
-        await asyncio.sleep(0.05)
+        await gate.asked.wait()
         assert memory.get_messages() == HALF
         assert memory.compress_if_needed(force=True).outcome == "busy"
         assert not passing.done()
+        gate.go.set()
         assert await passing == memory.messages != HALF
 
     asyncio.run(asyncio.wait_for(run(), PATIENCE))
@@ -358,9 +359,10 @@ class AsyncGate:
     """The same for event loops."""
 
     def __init__(self) -> None:
-        self.go = asyncio.Event()
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
+        self.asked.set()
         await self.go.wait()
         return ModelReply(text="Short.")
 
@@ -416,7 +418,9 @@ def test_every_edit_stood_in_the_view_it_was_made_on() -> None:
         ended.set()
 
     def compress() -> None:
-        while not ended.is_set():
+        over = False
+        while not over:
+            over = ended.is_set()  # once more after that, however late this thread begins
             memory.compress_if_needed(force=True)
 
     together(shuffle, compress, compress)

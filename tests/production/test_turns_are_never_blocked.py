@@ -369,7 +369,7 @@ def test_the_event_loop_is_not_blocked_while_the_model_thinks() -> None:
 
         def complete(self, _: ModelRequest) -> ModelReply:
             asked.set()
-            return ModelReply(text="In short." if ticked.wait(20) else "")
+            return ModelReply(text="In short." if ticked.wait(GUARD) else "")
 
     memory = AutoContextMemory(rounds_only(), Blocking())
     memory.add_messages(day(4))
