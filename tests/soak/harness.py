@@ -18,9 +18,11 @@ from typing import Any
 from autocontext import AutoContext
 from autocontext.testing import assert_valid_chat
 from tests.soak.interrupted import PARTS, opened
-from tests.soak.worker import CONFIG, SESSIONS, USERS
+from tests.soak.worker import CONFIG, LONGEST, SESSIONS, USERS
 
 ROOT = Path(__file__).parents[2]
+_ROUNDS = 10
+"""How often a slow machine begins again."""
 _OF_PSYCOPG = re.compile(
     r"Exception ignored in: <generator object BasePipeline\._exit_gen .*\n(?:.*\n)*?psycopg\.OperationalError: .* NULL"
 )
@@ -39,13 +41,33 @@ class Findings:
     """Memory of each process that lived long: at its end, as a multiple of that after its first tenth."""
 
 
-def soak(url: str, folder: Path, *, processes: int, threads: int, seconds: float, seed: int = 0) -> Findings:
+def soak(
+    url: str, folder: Path, *, processes: int, threads: int, seconds: float, seed: int = 0, additions: int = 100
+) -> Findings:
     """Let `processes` with so many `threads` work for so many `seconds`; every few seconds one is killed and replaced.
 
-    The first process is not killed: its memory is looked at.
+    The first process is not killed: its memory is looked at. A machine that is too slow for more than so many
+    `additions` works for longer.
     """
-    findings, chance, started = Findings(), random.Random(seed), time.monotonic()
+    findings, chance = Findings(), random.Random(seed)
     AutoContext.open(url, config=CONFIG).close()  # the tables
+    for _ in range(_ROUNDS):
+        _work(url, folder, findings, chance, processes=processes, threads=threads, seconds=seconds)
+        if findings.problems or sum(fact["kind"] == "add done" for fact in _facts(folder)) > additions:
+            break
+    _read_journals(folder, findings)
+    said = Said()
+    for fact in sorted(_facts(folder), key=lambda f: f["at"]):
+        said.take(fact)
+    with AutoContext.open(url, config=CONFIG) as context:
+        _compare(context, said, findings)
+    return findings
+
+
+def _work(
+    url: str, folder: Path, findings: Findings, chance: random.Random, *, processes: int, threads: int, seconds: float
+) -> None:
+    started = time.monotonic()
 
     def start(number: int) -> subprocess.Popen[bytes]:
         left = max(2.0, started + seconds - time.monotonic())
@@ -64,18 +86,11 @@ def soak(url: str, folder: Path, *, processes: int, threads: int, seconds: float
             running[victim] = start(victim)
     for n, process in enumerate(running):
         try:
-            if process.wait(timeout=180):
+            if process.wait(timeout=3 * LONGEST):
                 findings.problems.append(f"process {n} ended with {process.returncode}")
         except subprocess.TimeoutExpired:
             process.kill()
             findings.problems.append(f"process {n} did not end")
-    _read_journals(folder, findings)
-    said = Said()
-    for fact in sorted(_facts(folder), key=lambda f: f["at"]):
-        said.take(fact)
-    with AutoContext.open(url, config=CONFIG) as context:
-        _compare(context, said, findings)
-    return findings
 
 
 def interrupt(

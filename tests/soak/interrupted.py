@@ -1,8 +1,8 @@
 """One process whose main thread works on all parts of a database while signals interrupt it.
 
-`python -m tests.soak.interrupted URL FOLDER SEED SECONDS ENCRYPTED PART...`. The handler raises out of whatever is
-running, at a random moment of each operation. After each interrupt, this process shows what a new one reads, its next
-calls work, and others can write.
+`python -m tests.soak.interrupted URL FOLDER SEED SECONDS ENCRYPTED PART...`. It goes on until there were more
+interrupts than seconds. The handler raises out of whatever is running, at a random moment of each operation. After each
+interrupt, this process shows what a new one reads, its next calls work, and others can write.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ from tests.soak.worker import CONFIG, USERS, Actor, Journal
 KEYS = {"old": b"o" * 32, "new": b"n" * 32}
 _HANG = 90
 """Seconds after which a call counts as hanging: more than any patience."""
-_SOON = 10
+_SOON = 60
 """Seconds that another process waits for a lock: nobody but this one works on the database."""
+_LATER = 240
+"""Seconds after the end in which a slow machine may still come to its interrupts."""
 _LONGEST = 0.03
 """Seconds after the beginning of an operation in which it is interrupted."""
 
@@ -90,7 +92,7 @@ class Interruptible(Actor):
     def invalidate(self, user: str) -> None:
         """By task: nothing is found by the beginning of a key that is encrypted."""
         if self.random.random() < 0.2:
-            self.context.cache_of(user).invalidate(task="square")
+            self._cache(user).invalidate(task="square")
 
     def rotate(self, user: str) -> None:
         if self.encrypted and self.random.random() < 0.2:
@@ -187,12 +189,13 @@ def main() -> None:
     journal, chance = Journal(folder / f"{name}.jsonl"), random.Random(seed)
     context = opened(url, encrypted=encrypted)
     actor, alarm = Interruptible(context, journal, name, seed, encrypted=encrypted), Alarm(chance)
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    until, struck = time.monotonic() + seconds, 0
+    while (now := time.monotonic()) < until or (struck <= seconds and now < until + _LATER):
         operation, user = chance.choice(operations), chance.choice(USERS)
         faulthandler.dump_traceback_later(_HANG, exit=True)  # to stderr, which the harness reads
         if not alarm.during(lambda operation=operation, user=user: one(actor, operation, user)):  # type: ignore[misc]
             continue
+        struck += 1
         journal.write(kind="interrupted", operation=operation.__name__)
         try:
             others_can_write(url)

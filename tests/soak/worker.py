@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from autocontext import AutoContext, AutoContextConfig, AutoContextMemory
+from autocontext.cache import ResultCache
 from autocontext.errors import AutoContextError
 from autocontext.memory import Msg
 from autocontext.stores import SessionKey
@@ -32,8 +33,10 @@ SESSIONS = 4
 KEYS = 6
 """Keys of contents, cached results and so on, for each user."""
 CONFIG = AutoContextConfig(msg_threshold=24, last_keep=4, max_token=4_000, token_counter="bytes4")  # noqa: S106 (no password)
-_LONGEST_FORK = 60.0
-"""Seconds in which a child must have ended."""
+LEASE = 5.0
+"""Seconds that the lease of a process that was killed keeps the others waiting; a minute by default."""
+LONGEST = 180.0
+"""Seconds in which a child, or an operation, must have ended: several times what any call waits."""
 
 
 class Journal:
@@ -161,14 +164,18 @@ class Actor:
         self.expect(page is not None and str(page.text) == shared[: len(str(page.text))], "a shared content is lost")
 
     # --------------------------------------------------------------------------------------------------- cache
+    def _cache(self, user: str) -> ResultCache:
+        """As `context.cache_of(user)`, with shorter leases."""
+        return ResultCache(self.context.database, namespace=self.context.namespace(user), lease_seconds=LEASE)
+
     def compute(self, user: str) -> None:
         n = self.random.randrange(KEYS)
-        result = self.context.cache_of(user).get_or_compute("square", {"n": n}, lambda n: {"of": user, "is": n * n})
+        result = self._cache(user).get_or_compute("square", {"n": n}, lambda n: {"of": user, "is": n * n})
         self.expect(result == {"of": user, "is": n * n}, "a wrong result", user=user, n=n, result=result)
 
     def invalidate(self, user: str) -> None:
         if self.random.random() < 0.2:
-            self.context.cache_of(user).invalidate(prefix="square")
+            self._cache(user).invalidate(prefix="square")
 
     # ------------------------------------------------------------------------------------------------ memories
     def remember(self, user: str) -> None:
@@ -194,12 +201,12 @@ def fork_a_child(context: AutoContext, journal: Journal, name: str, seed: int, f
     """A child of this process, which has the database open and threads at work, does some operations."""
     child = os.fork()
     if child == 0:
-        faulthandler.dump_traceback_later(_LONGEST_FORK - 10)  # to stderr, which the harness reads
+        faulthandler.dump_traceback_later(LONGEST - 10)  # to stderr, which the harness reads
         actor = Actor(context, Journal(folder / f"{name}.jsonl"), name, seed)
         for _ in range(10):
             actor.do_one()
         os._exit(0)
-    until = time.monotonic() + _LONGEST_FORK
+    until = time.monotonic() + LONGEST
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -242,7 +249,7 @@ def main() -> None:
         children += 1
         fork_a_child(context, journal, f"p{os.getpid()}c{children}", seed + children, folder)
     for thread in working:
-        thread.join(60)
+        thread.join(LONGEST)
         if thread.is_alive():
             journal.write(kind="violation", what="a thread hung", facts=thread.name)
     context.close()
