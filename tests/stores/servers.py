@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import socket
@@ -26,11 +27,12 @@ def can_run_a_server() -> bool:
 
 
 def _free_port() -> int:
-    """A port to take at once, before somebody else does."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
+    """A port that stays free while its server is down, too: the system gives connections none below 32,768."""
+    while True:
+        port = random.SystemRandom().randrange(12_000, 32_000)
+        with suppress(OSError), socket.socket() as free:
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 class Server:
