@@ -169,7 +169,6 @@ def tasks_in_a_transaction(where: str, count: int) -> None:
 # --------------------------------------------------------------------------------------------------------------- file
 def children_while_threads_write(where: str, count: int) -> None:
     """Threads write one after the other without a pause; every child can write, and so can the parent, to the end."""
-    forking.PATIENCE = PATIENT
     store = opened(where)
     memories = [AutoContextMemory(store=store, user_id=user, session_id="s") for user in USERS]
     enough = threading.Event()
@@ -423,11 +422,9 @@ def killed_in_a_transaction(where: str, count: int) -> None:
         child = int(os.read(reader, 20))
         os.kill(parent, signal.SIGKILL)
         os.waitpid(parent, 0)
-        started = time.monotonic()
         try:
-            with closing(open_database(where)) as database:
+            with closing(open_database(where)) as database:  # raises when the row stays locked while the child lives
                 database.write(lambda: iter_statements("UPDATE held SET n = n + 1"))
-            assert time.monotonic() - started < 10, "the child kept its parent's transaction open"
         finally:
             os.kill(child, signal.SIGKILL)
     print(f"{count} children, 0 hung, 0 foreign")
@@ -443,7 +440,7 @@ def hold_and_fork(where: str, writer: int) -> None:
         time.sleep(PATIENT)
 
     threading.Thread(target=database.write, args=[hold], daemon=True).start()
-    held.wait(10)
+    assert held.wait(PATIENT)
     child = os.fork()
     if child == 0:
         time.sleep(PATIENT)
@@ -473,4 +470,5 @@ JOBS = {
 }
 
 if __name__ == "__main__":
+    forking.PATIENCE = PATIENT
     JOBS[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
