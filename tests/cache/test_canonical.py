@@ -276,13 +276,13 @@ LONGEST = 10**9_999 - 1
 )
 def test_row_24_a_number_of_too_many_digits_is_refused_at_once(value: Any) -> None:
     # Written in decimal it took a minute.
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(UncacheableError, match="'x': numbers of more than 10,000 digits"):
         canonical_key("t", {"x": value})
     if not isinstance(value, Decimal):
         with pytest.raises(UncacheableError, match="digits"):
             canonical_key("t", {"x": value}, quantize={"x": 10})
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 def test_row_24_numbers_of_ten_thousand_digits_count_by_value() -> None:
@@ -293,9 +293,9 @@ def test_row_24_numbers_of_ten_thousand_digits_count_by_value() -> None:
 
 def test_row_24_marks_without_end_take_linear_time() -> None:
     # A web page of combining marks, passed to a tool: 64,000 took 15 seconds.
-    start = time.perf_counter()
+    start = time.thread_time()
     assert canonical_key("t", {"x": "a" + "\u0301\u0316" * 100_000}) != canonical_key("t", {"x": "a\u0301\u0316"})
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10
 
 
 def test_a_list_that_contains_itself_cannot_be_quantized() -> None:

@@ -123,8 +123,8 @@ def spelled(number: int) -> str:
     ids=["spaces", "marks", "large", "small"],
 )  # fmt: skip
 def test_row_24_what_is_too_long_is_refused_at_once(value: Any) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(InvalidNumber, match=r"characters|digits") as caught:
         normalize_number(value)
     assert len(str(caught.value)) < 200
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5

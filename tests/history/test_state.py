@@ -282,5 +282,5 @@ def test_row_24_a_state_of_messages_that_share_an_id_loads_in_linear_time(*, one
         assert [loaded.messages[id_] for id_ in loaded.view] == log.view_messages[-size // 2 :]
         return took
 
-    large, small = (min(seconds(size) for _ in range(2)) for size in (4_000, 500))
+    large, small = map(min, zip(*((seconds(4_000), seconds(500)) for _ in range(2)), strict=True))
     assert large < 30 * small  # were it quadratic: 64 times

@@ -69,11 +69,11 @@ def test_the_threshold_is_honoured_and_tags_come_from_whole_words() -> None:
 def test_creation_takes_no_long_time_over_odd_texts(word) -> None:
     """What takes the square of the length takes minutes."""
     text = word * 50_000
-    start = time.process_time()
+    start = time.thread_time()
     memory_worth_making(text)
     without_uploads(text)
     to_learn_from([user(text)])
-    assert time.process_time() - start < 10
+    assert time.thread_time() - start < 10
 
 
 # --------------------------------------------------------------------------------------------- learning from talk

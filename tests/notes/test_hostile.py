@@ -218,7 +218,7 @@ def ratio(read: Callable[[str], Any], short: str, long: str) -> float:
     if timed(read, long) < 0.1:
         return 0
     # The texts differ, lest a cache answers; the best of several times, as the machine does other things besides.
-    slow, quick = (min(timed(read, text + end) for end in "abc") for text in (long, short))
+    slow, quick = map(min, zip(*((timed(read, long + end), timed(read, short + end)) for end in "abc"), strict=True))
     return slow / max(0.002, quick)
 
 
