@@ -126,7 +126,7 @@ def test_a_call_that_fails_at_any_request_loses_nothing_and_can_be_repeated(name
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_of_a_real_service_are_told_and_the_next_call_succeeds(fault: Fault, s3: dict[str, Any]) -> None:
-    with faulty(s3) as (server, options):
+    with faulty(s3, patience=5 if fault == "done, then no answer" else 60) as (server, options):
         for at in range(1, 4):
             store = ObjectContentStore(f"s3://bucket/{uuid.uuid4().hex}", **options)
             store.put("the old text", key="k")

@@ -91,13 +91,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def faulty(options: dict[str, Any]) -> Iterator[tuple[FaultyS3, dict[str, Any]]]:
-    """A proxy before the server of these options, and options for it: without retries, with a short patience."""
+def faulty(options: dict[str, Any], *, patience: int = 60) -> Iterator[tuple[FaultyS3, dict[str, Any]]]:
+    """A proxy before the server of these options, and options for it: without retries.
+
+    `patience` is what a client waits for each answer.
+    """
     server = FaultyS3(options["endpoint"])
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        client = {**options["client_options"], "timeout": "1s"}
+        client = {**options["client_options"], "timeout": f"{patience}s"}
         yield server, {**options, "endpoint": server.endpoint, "client_options": client, "retry_config": NO_RETRIES}
     finally:
         server.ended.set()

@@ -137,7 +137,7 @@ def test_row_26_any_other_error_of_a_driver_is_a_store_error(tmp_path, home):
 def test_row_26_a_pool_without_a_free_connection_says_so():
     with own_schema() as url:
         opened = SqlDatabase(url, pool_size=1, patience=0.05)
-        inside, leave = threading.Barrier(3), threading.Event()
+        inside, leave = threading.Barrier(3, timeout=240), threading.Event()
 
         def work():
             inside.wait()

@@ -87,7 +87,7 @@ class Opened:
             return None
         if "://" in self.where:
             with closing(psycopg.connect(self.where)) as other:
-                other.execute("SET lock_timeout = '20s'")
+                other.execute("SET lock_timeout = '120s'")
                 other.execute("LOCK TABLE things")
                 return sorted(n for (n,) in other.execute("SELECT n FROM things"))
         with closing(sqlite3.connect(self.where, timeout=0, isolation_level=None)) as other:

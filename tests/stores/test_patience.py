@@ -147,7 +147,7 @@ def test_connections_that_nobody_gives_back_are_closed_and_leave_the_pool_its_si
 def test_a_thread_waits_for_a_connection_that_others_use():
     with own_schema() as url:
         database = SqlDatabase(url, pool_size=1, patience=HANGS)
-        inside, leave = threading.Barrier(3), threading.Event()
+        inside, leave = threading.Barrier(3, timeout=240), threading.Event()
 
         def work():
             inside.wait()

@@ -106,7 +106,7 @@ def asleep():
 
 def at_once(database, count):
     """What that many threads get that read at the same time: None, or the error."""
-    together, got = threading.Barrier(count), []
+    together, got = threading.Barrier(count, timeout=240), []
 
     def read():
         together.wait()

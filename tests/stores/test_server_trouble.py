@@ -106,7 +106,7 @@ def test_connections_that_break_between_calls_are_opened_anew(proxied):
 
 def test_one_lost_connection_tells_of_all_that_are_as_old(proxied):
     proxy, url, _ = proxied
-    database, together = SqlDatabase(url), threading.Barrier(4)
+    database, together = SqlDatabase(url), threading.Barrier(4, timeout=240)
     attempts: list[str] = []
 
     def waiting():

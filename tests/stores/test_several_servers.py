@@ -39,7 +39,7 @@ def texts(server, user):
 @pytest.mark.skipif(not can_run_a_server(), reason="needs root and PostgreSQL's programs")
 def test_each_user_has_one_server_and_outlives_the_other():
     with own_server() as one, own_server() as two:
-        servers, server_of = spread(f"{one.url}?connect_timeout=2", f"{two.url}?connect_timeout=2")
+        servers, server_of = spread(f"{one.url}?connect_timeout=60", f"{two.url}?connect_timeout=60")
         for user in USERS:
             server_of(user).session("s", user_id=user).add({"role": "user", "content": f"I am {user}"})
         for server in servers.values():

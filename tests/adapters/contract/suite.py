@@ -169,7 +169,7 @@ class AdapterContract:
     ) -> None:
         agent.trouble[4] = TROUBLES[trouble]
         # Every request of the conversation has to be answered within this time, on a busy machine too.
-        driver = self.driver(replace(setup, timeout=2.0) if trouble == "a timeout" else setup)
+        driver = self.driver(replace(setup, timeout=6.0) if trouble == "a timeout" else setup)
         mode = next((m for m in _modes(driver) if m.endswith("stream") == ("stream" in trouble)), _modes(driver)[0])
         asked_for = (SHORT, "[task 2: read 6] Go on.", "[task 3: recall 1] And the first?")
         answers = asked(driver, mode, *asked_for)
