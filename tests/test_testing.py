@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -121,7 +122,12 @@ def test_tasks_wait_together_and_are_counted() -> None:
 
 
 def test_threads_share_one_script() -> None:
-    model = ScriptedModel([str(i) for i in range(200)], latency=0.001, strict_script=True)
+    both = threading.Barrier(2, timeout=60)
+
+    def met(_: ModelRequest) -> str:
+        return str(both.wait())
+
+    model = ScriptedModel([met, met, *(str(i) for i in range(2, 200))], strict_script=True)
     with ThreadPoolExecutor(8) as pool:
         texts = list(pool.map(lambda i: model.complete(request(str(i))).text, range(200)))
     assert sorted(texts, key=int) == [str(i) for i in range(200)]

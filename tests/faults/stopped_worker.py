@@ -156,11 +156,15 @@ def statements(where: str) -> int:
     return int(said[-1].split()[1])
 
 
-def stopped_at(where: str, at: int, told: Counter[str]) -> None:
-    """Stop a process before its statement `at`, work, and let it go on."""
+def stopped_at(where: str, at: int, told: Counter[str]) -> bool:
+    """Stop a process before its statement `at`, work, and let it go on; returns whether it has so many."""
     pid, pipe = child(where, at)
     _, status = os.waitpid(pid, os.WUNTRACED)
-    assert os.WIFSTOPPED(status), f"it ended with {status} before statement {at}"
+    if not os.WIFSTOPPED(status):  # the one that was counted has tried something again, or renewed a lease
+        assert status == 0, f"it ended with {status} before statement {at}"
+        with os.fdopen(pipe) as said:
+            check(where, [line for line in said.read().split("\n") if line.startswith("stopped-")], [])
+        return False
     began, mine = time.monotonic(), list[str]()
     database = opened(where, PATIENCE)
     part = Part(database, "other", mine.append, told)
@@ -184,6 +188,7 @@ def stopped_at(where: str, at: int, told: Counter[str]) -> None:
         if line.startswith("told"):
             _, times, text = line.split(" ", 2)
             told[text] += int(times)
+    return True
 
 
 def check(where: str, theirs: list[str], mine: list[str]) -> None:
@@ -210,7 +215,9 @@ def main(where: str, rounds: int) -> None:
     statements(where)  # the first one makes the tables
     count = statements(where)
     for n in range(rounds):
-        stopped_at(where, 1 + n * count // rounds, told)
+        at = 1 + n * count // rounds
+        while not stopped_at(where, at, told):
+            at -= 1
     print(f"{rounds} stops among {count} statements")
     for text, times in told.most_common():
         print(f"{times:6} {text}")
