@@ -143,14 +143,14 @@ class Shorten:
         oldest_first = [*spared][::-1]
         least = self._characters
         lengths = dict.fromkeys((max(least, min(2 * least, _ENOUGH)), least))
-        answered, newest = [i for i in self._answered(view) if i not in spared], recent(view, self.config)
-        none = dict[int, int]()
+        newest, none, working_on = recent(view, self.config), dict[int, int](), {*in_hand(view)}
+        answered = [i for i in self._answered(view) if i not in chosen]
         # Before something is left out, all that can be is told in a form in which nothing is, also of the newest.
         stages: list[tuple[int | None, list[int], Mapping[int, int], int]] = [
-            (None, [i for i in answered if i < newest], none, further),
-            (None, [i for i in answered if i >= newest], none, 0),
+            (None, [i for i in answered if i < newest and i not in spared], none, further),
+            (None, [i for i in answered if i >= newest and i not in working_on], none, 0),
             *((length, others, spared, further) for length in lengths),
-            *((length, oldest_first, none, 0) for length in (None, *lengths)),
+            *((length, oldest_first, none, 0) for length in lengths),
         ]
         for length, todo, room, more in stages:
             for i in todo:
@@ -290,7 +290,7 @@ class Shorten:
         now = self._results(m)
         for k, text in self._results(original).items() if original is not None else ():
             if k in now and (short := reformatted(text)) is not None and len(short) + _MARK <= _WHOLE * len(now[k]):
-                blocks[k] = _marked(Excerpt(short, 0, len(short), reformatted=True), number)
+                blocks[k] = _marked(Excerpt(short, 0, len(text), reformatted=True), number)
                 before, after = before + len(now[k]), after + len(short) + _MARK
         return _Short(blocks, None, self._saved(view, index, before, after), frozenset()) if blocks else None
 

@@ -6,9 +6,10 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from math import log
+from math import ceil, log
 from typing import NamedTuple
 
 from autocontext.caches import cached
@@ -133,11 +134,11 @@ class Excerpt(NamedTuple):
 
     text: str
     missing: int
-    """Characters that are not in it."""
+    """Characters of the text that are not in it; of one that is reformatted, in proportion."""
     characters: int
-    """Of what it is cut from: the text, or its shorter form."""
+    """Of the text."""
     reformatted: bool = False
-    """Whether that is the shorter form of `text.reformatting`."""
+    """Whether it is one of the shorter form of `text.reformatting`."""
 
 
 class Piece(NamedTuple):
@@ -443,6 +444,7 @@ def _announcing(said: Sequence[str]) -> frozenset[int]:
         if (levels[i] and not 0 < levels[i + 1] <= levels[i] and (times[kinds[i]] > 1 or not STATEMENT.match(line)))
         or _LABEL.match(without_number(line))
         or (line.startswith(_ROW) and _separates(below))
+        or (line.endswith(":") and below.startswith(_ROW))
     )
 
 
@@ -668,13 +670,24 @@ def _spread(worths: list[float], found: Sequence[Piece]) -> list[float]:
 class Excerpts:
     """The excerpts of one text, of any length; its pieces are found and rated once."""
 
-    def __init__(self, text: str, worth: Callable[[str], float], *, repeats: bool = True, outcome: str = "") -> None:
+    def __init__(
+        self,
+        text: str,
+        worth: Callable[[str], float],
+        *,
+        repeats: bool = True,
+        outcome: str = "",
+        reformats: bool = True,
+    ) -> None:
         """`worth` rates a piece. Without `repeats`, of lines that differ in hours and ids only a few are chosen.
 
-        `outcome`: the line that says what came of it, with one blank where the text has several.
+        `outcome`: the line that says what came of it, with one blank where the text has several. `reformats`: whether
+        they are those of the shorter form of the text, if it has one, and if there is room for a piece of that.
         """
-        short = reformatted(text)
+        short = reformatted(text) if reformats else None
         self._reformatted = short is not None
+        self._verbatim = partial(Excerpts, text, worth, repeats=repeats, outcome=outcome, reformats=False)
+        self._characters = len(text)
         self._text = text = text if short is None else short
         self._found = found = pieces(text)
         self._said = said = [text[p.start : p.stop] for p in found]
@@ -683,7 +696,8 @@ class Excerpts:
         lonely, rarity = alone(said), _rarity(said)
         worth_of = {piece: worth(piece) for piece in dict.fromkeys(said)}
         own = [worth_of[said[i]] * rarity[i] for i in range(len(found))]
-        self._worths = _spread(own, found)
+        in_rows = TABLE in text  # then a line says nothing of those around it
+        self._worths = [*own] if in_rows else _spread(own, found)
         last = len(found) - 1
         if (
             found
@@ -713,7 +727,7 @@ class Excerpts:
         self._empty = numbered.empty | (set() if repeats else _repeats(said))
         for i in self._empty:
             self._worths[i] = 0.0
-        self._beside_nothing = self._empty | dependent
+        self._beside_nothing = self._empty | dependent | {i for i, worth in enumerate(own) if in_rows and not worth}
         """What is not shown because it stands beside something that is."""
         self._openers = _openers(text, found, said)
 
@@ -745,11 +759,13 @@ class Excerpts:
                     if 0 <= k < len(found) and k not in self._beside_nothing:
                         heappush(best, (-worths[k] / (_BESIDE + len(said[k])), -k))
         if not chosen:  # every piece is too long
-            return self._excerpt("", len(self._text))
+            return self._verbatim().of(characters) if self._reformatted else self._excerpt("", len(self._text))
         return self._excerpt(*_in_order(self._text, found, sorted(chosen)))
 
     def _excerpt(self, text: str, missing: int) -> Excerpt:
-        return Excerpt(text, missing, len(self._text), self._reformatted)
+        """`missing`: characters of what the excerpts are cut from; of the text as it was, the same share is."""
+        share = missing / max(1, len(self._text))
+        return Excerpt(text, ceil(share * self._characters), self._characters, self._reformatted)
 
     def _above(self, i: int) -> Iterator[int]:
         """What a piece is part of, from the inside."""

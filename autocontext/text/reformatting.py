@@ -57,8 +57,9 @@ def reformatted(text: str) -> str | None:
 def as_tables(text: str) -> str | None:
     """The records of a JSON text, with each key of a table said once; None for what has no table.
 
-    Also None for what is no JSON, says a key twice, or has very many levels. Every key and value stands there; a cell without one was absent.
-    A text is in quotes where it would read as something else without them. "|" within a cell has a backslash before it.
+    Also None for what is no JSON, says a key twice, or has very many levels. Every key and value stands there; a cell
+    without one was absent. A text is in quotes where it would read as something else without them. "|" within a cell
+    has a backslash before it.
     """
     if text.lstrip()[:1] not in ("{", "[") or len(text) > _LONGEST:
         return None
@@ -109,7 +110,7 @@ def _with_head(head: str, value: _Json, indent: str) -> Iterator[str]:
 def _table(value: _Json) -> list[list[str]]:
     """The head and rows of a list of records, or of records by their keys; [] for what is no table."""
     keys, records = ([*value], [*value.values()]) if isinstance(value, dict) else ([], value)
-    if not isinstance(records, list) or len(records) < 2:  # noqa: PLR2004 (one record needs no table)
+    if not isinstance(records, list) or len(records) < 2:
         return []
     if not all(isinstance(record, dict) and record for record in records):
         return []
@@ -160,7 +161,8 @@ def _inline(value: _Json, *, within: bool = False) -> str:
         return "[" + ", ".join(_inline(own, within=True) for own in value) + "]"
     if not isinstance(value, str):
         return json.dumps(value)
-    bare = value and value.isprintable() and value == value.strip() and not _OTHER_VALUE.fullmatch(value)
+    plain = value and value == value.strip() and value.isprintable() and "\\" not in value
+    bare = plain and not _OTHER_VALUE.fullmatch(value)
     return value if bare and not (within and _ENDS_VALUE.search(value)) else _quoted(value)
 
 
