@@ -17,7 +17,8 @@ from autocontext.tokens import get_counter
 
 _TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=(\S+) -->")
 _LEFT_OUT = re.compile(
-    r"\[(m\d+): [\d,]+ of [\d,]+ characters left out\]|\[the rest: (m\d+)\]|\[image (m\d+): [^\[\]\n]+, left out\]"
+    r"\[(m\d+): (?:reformatted, )?(?:nothing|[\d,]+ of [\d,]+ characters) left out\]"
+    r"|\[the rest: (m\d+)\]|\[image (m\d+): [^\[\]\n]+, left out\]"
 )
 _MADE_UP = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|(?<=transcript id=..)[0-9a-f]{16}")
 _PAGE = re.compile(r"\[(m\d+)(?:-m\d+)?: ")

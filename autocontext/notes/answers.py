@@ -214,7 +214,7 @@ def _safe(text: str) -> str:
 # ------------------------------------------------------------------------------------------------------- structure
 def answer_of(block: ToolResultBlock) -> Answer:
     """What the structure of a result says."""
-    text, is_error = said(block.text)
+    text, is_error, _ = said(block.text)
     record = _json(text)
     status = "error" if block.is_error or is_error else ""
     if (code := _exit_code(text)) not in (None, 0):

@@ -115,10 +115,10 @@ class Previews:
             return rendering.preview(text, limit) + rest
         if self._worth is None or not self._worth.is_of(view):
             self._worth = Worth(view)
-        short, missing = excerpt(text, limit, self._worth.after(i))
-        if not short:
+        short = excerpt(text, limit, self._worth.after(i))
+        if not short.text:
             return rendering.head_and_tail(text, limit) + rest
-        return f"{short}\n{rendering.left_out(number, missing, len(text))}"
+        return f"{short.text}\n{rendering.left_out(number, short)}"
 
     def _results(self, m: Msg) -> dict[int, str]:
         """By place in the message, the results that may be cut."""

@@ -86,11 +86,12 @@ def in_part(text: str, characters: int, number: int | None, *, repeats: bool = T
     Their own words go before what they have pasted, such as code between fences, diffs and logs; instructions first.
     """
     read = text if len(text) <= _READ else _ends(text, _READ // 2)
-    short, missing = excerpt(read, characters, _worth_in(read), repeats=repeats)
-    if not short:
+    short = excerpt(read, characters, _worth_in(read), repeats=repeats)
+    if not short.text:
         return rendering.head_and_tail(text, characters)
-    gap = len(_GAP) if read is not text else 0
-    return f"{short}\n{rendering.left_out(number, len(text) - len(read) + gap + missing, len(text))}"
+    if read is not text:
+        short = short._replace(missing=len(text) - len(read) + len(_GAP) + short.missing, characters=len(text))
+    return f"{short.text}\n{rendering.left_out(number, short)}"
 
 
 def _ends(text: str, characters: int) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autocontext.config import AutoContextConfig
@@ -23,8 +22,9 @@ from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL, recent, stays
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
-from autocontext.text.excerpts import Excerpts, without_number
+from autocontext.text.excerpts import Excerpt, Excerpts, without_number
 from autocontext.text.quoting import quoted
+from autocontext.text.reformatting import reformatted
 
 if TYPE_CHECKING:
     from autocontext.notes.writer import NoteWriter
@@ -44,6 +44,8 @@ _SURELY = 1.04
 """Estimates from characters are so much too good at most."""
 _WORTHWHILE = 0.7
 """A result of which more would remain stays as it is."""
+_WHOLE = 0.85
+"""One of which nothing would be left out stays as it is if that is hardly shorter."""
 _FURTHER = 0.1
 """Share of the window by which a pass that shortens goes under its target: the prompt's cache is lost anyway, and the
 next pass comes later. What the agent is working on is not shortened for it."""
@@ -141,16 +143,25 @@ class Shorten:
         oldest_first = [*spared][::-1]
         least = self._characters
         lengths = dict.fromkeys((max(least, min(2 * least, _ENOUGH)), least))
-        for (todo, room, more), length in product(((others, spared, further), (oldest_first, {}, 0)), lengths):
+        newest, none, working_on = recent(view, self.config), dict[int, int](), {*in_hand(view)}
+        answered = [i for i in self._answered(view) if i not in chosen]
+        # Before something is left out, all that can be is told in a form in which nothing is, also of the newest.
+        stages: list[tuple[int | None, list[int], Mapping[int, int], int]] = [
+            (None, [i for i in answered if i < newest and i not in spared], none, further),
+            (None, [i for i in answered if i >= newest and i not in working_on], none, 0),
+            *((length, others, spared, further) for length in lengths),
+            *((length, oldest_first, none, 0) for length in lengths),
+        ]
+        for length, todo, room, more in stages:
             for i in todo:
                 if excess + more <= 0:
                     break
-                short = self._of_length(view, i, length, room.get(i, 0))
+                short = self._whole(view, i) if length is None else self._of_length(view, i, length, room.get(i, 0))
                 if short is None:
                     continue
                 before = chosen[i].saved if i in chosen else 0
                 needed = before + excess + more
-                if short.saved > needed and (longer := self._keeping(view, i, needed)) is not None:
+                if length and short.saved > needed and (longer := self._keeping(view, i, needed)) is not None:
                     short = longer
                 excess -= short.saved - before
                 chosen[i] = short
@@ -175,6 +186,12 @@ class Shorten:
         before = [i for i in range(stop) if i not in over and not keep(view.messages[i])]
         long = [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
         return [i for i in long if not is_user_turn(view.messages[i]) or first < i < view.latest_user]
+
+    def _answered(self, view: View) -> list[int]:
+        """Where results are that the model has answered, and that may be told in another form."""
+        keep = stays(self.config, view, by_result=True)
+        before = [i for i in range(view.unread) if view.messages[i].tool_results]
+        return [i for i in before if i not in self._over and not keep(view.messages[i])]
 
     def _bulk(self, view: View, places: Container[int]) -> list[int]:
         """Where messages say little: lists that are told again, results that repeat their calls, then floods.
@@ -265,6 +282,18 @@ class Shorten:
             self._short[key] = self._cut(view, index, max(characters, room), max(_ARGUMENT, room))
         return self._short[key]
 
+    def _whole(self, view: View, index: int) -> _Short | None:
+        """The form of a message in which nothing is left out of its results; None if that would hardly be shorter."""
+        m, original, number = view.messages[index], self._original(view, index), self._number(view, index)
+        blocks: dict[int, str | Question] = {}
+        before = after = 0
+        now = self._results(m)
+        for k, text in self._results(original).items() if original is not None else ():
+            if k in now and (short := reformatted(text)) is not None and len(short) + _MARK <= _WHOLE * len(now[k]):
+                blocks[k] = _marked(Excerpt(short, 0, len(text), reformatted=True), number)
+                before, after = before + len(now[k]), after + len(short) + _MARK
+        return _Short(blocks, None, self._saved(view, index, before, after), frozenset()) if blocks else None
+
     def _keeping(self, view: View, index: int, excess: int) -> _Short | None:
         """A longer form that saves just so many tokens, if the message is one result."""
         m = view.messages[index]
@@ -275,8 +304,8 @@ class Shorten:
         return self._cut(view, index, characters) if characters > self._characters else None
 
     def _cut(self, view: View, index: int, characters: int, argument: int = _ARGUMENT) -> _Short | None:
-        m, original, number = view.messages[index], self._hand_over.original(view.ids[index]), self._number(view, index)
-        if original is None or len(original.content) != len(m.content):
+        m, original, number = view.messages[index], self._original(view, index), self._number(view, index)
+        if original is None:
             return None
         blocks: dict[int, str | Question] = {}
         before = after = 0
@@ -284,11 +313,10 @@ class Shorten:
         for k, text in self._results(original).items():
             if len(text) <= characters or k not in now:
                 continue
-            size = len(now[k])
-            short, missing = self._excerpts_of(view, index, k, original).of(characters)
-            if len(short) <= _WORTHWHILE * size:
-                blocks[k] = f"{quoted(short)}\n{rendering.left_out(number, missing, len(text))}".lstrip()
-                before, after = before + size, after + len(short) + _MARK
+            size, short = len(now[k]), self._excerpts_of(view, index, k, original).of(characters)
+            if len(short.text) <= _WORTHWHILE * size:
+                blocks[k] = _marked(short, number)
+                before, after = before + size, after + len(short.text) + _MARK
         arguments = [text for use in m.tool_uses for text in texts_in(use.input) if len(text) > argument + _MARK]
         before += sum(map(len, arguments))
         after += len(arguments) * (argument + _MARK)
@@ -297,10 +325,22 @@ class Shorten:
         after += len(again) * _MARK
         if not (blocks or arguments or again):
             return None
-        texts = sum(len(r.text) for r in m.tool_results) + len(m.text) + sum(map(_size, m.tool_uses))
-        saved = int(view.tokens(index, index + 1) * (before - after) / max(texts, before, 1) / _SURELY)
+        saved = self._saved(view, index, before, after)
         to = argument if arguments or again else None
         return _Short(blocks, to, saved, frozenset(use.id for use in again)) if saved > 0 else None
+
+    def _original(self, view: View, index: int) -> Msg | None:
+        """What a message of the view was, if its blocks are those of one message."""
+        original = self._hand_over.original(view.ids[index])
+        fits = original is not None and len(original.content) == len(view.messages[index].content)
+        return original if fits else None
+
+    @staticmethod
+    def _saved(view: View, index: int, before: int, after: int) -> int:
+        """Tokens that a message saves, about, if so many characters of it become so many."""
+        m = view.messages[index]
+        texts = sum(len(r.text) for r in m.tool_results) + len(m.text) + sum(map(_size, m.tool_uses))
+        return int(view.tokens(index, index + 1) * (before - after) / max(texts, before, 1) / _SURELY)
 
     def _results(self, m: Msg) -> dict[int, str]:
         """By place in a message, its results that are not spared; of an agent without tools, what its terminal printed.
@@ -326,6 +366,10 @@ class Shorten:
             text = result.text if isinstance(result, ToolResultBlock) else original.text
             self._excerpts[key] = Excerpts(text, worth.after(index), outcome=outcome)
         return self._excerpts[key]
+
+
+def _marked(short: Excerpt, number: int) -> str:
+    return f"{quoted(short.text)}\n{rendering.left_out(number, short)}".lstrip()
 
 
 def _repeats(pair: Answered) -> bool:

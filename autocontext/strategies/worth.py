@@ -128,7 +128,8 @@ class Worth:
         if _NO_VALUE.fullmatch(piece):
             return 0.0
         # Its call says it; but what a shell echoes may say which of two things has happened.
-        if len(piece) >= _LEAST_ECHO and piece.rstrip(",") in called and not ERROR.search(piece):
+        said = [piece.rstrip(",")] if not piece.startswith("|") else piece.strip("|").split("|")
+        if len(piece) >= _LEAST_ECHO and all(part in called for part in said) and not ERROR.search(piece):
             return 0.0
         values, words = self._values_in(piece), frozenset(terms(piece))
         taken = sum(1 for value in self._used_of(piece) if self._last_use.get(value, -1) > index)

@@ -6,12 +6,14 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from math import log
+from math import ceil, log
 from typing import NamedTuple
 
 from autocontext.caches import cached
+from autocontext.text.reformatting import TABLE, reformatted
 from autocontext.text.signs import SUMMARY
 
 _LONG_LINE = 200
@@ -99,6 +101,8 @@ _LABEL = re.compile(r"[A-Z]\w{1,20}:$")
 """What a tool puts above its output."""
 _ROW, _RULE = "|", "-=*_|+: "
 """What a row of a table begins with, and what a line that only separates consists of, such as that below its head."""
+_SHORT_RULE = re.compile(r"\|(?:-\|)+")
+"""That line in a table of `text.reformatting`."""
 _BOLD, _SUMMARISING = 7, 8
 """Levels of a heading in bold type, below those with #, and of a line above a summary."""
 _REMEMBERED = 8_192
@@ -130,7 +134,11 @@ class Excerpt(NamedTuple):
 
     text: str
     missing: int
-    """Characters of the text that are not in it."""
+    """Characters of the text that are not in it; of one that is reformatted, in proportion."""
+    characters: int
+    """Of the text."""
+    reformatted: bool = False
+    """Whether it is one of the shorter form of `text.reformatting`."""
 
 
 class Piece(NamedTuple):
@@ -208,7 +216,8 @@ def _parents(text: str, found: Sequence[Piece]) -> list[int]:
     That is its key, the first field of its record, the first line of its item in a list, or of its function, or its
     heading. Without them a field or line would stand under the name of another record or function.
     """
-    items = {**_definitions(text, found), **_rows(text, found), **_items(text, found)}
+    keys = _keys(text, found) if TABLE in text else {}
+    items = {**keys, **_definitions(text, found), **_rows(text, found), **_items(text, found)}
     parents: list[int] = []
     blocks: list[tuple[int, int]] = []
     """Indentation of the open blocks of lines, and what names them."""
@@ -358,7 +367,7 @@ def _indentation(text: str, start: int) -> str:
 
 
 def _rows(text: str, found: Sequence[Piece]) -> dict[int, int]:
-    """By piece, the head of the table that it is a row of: it names the columns.
+    """By piece, the head of the table that it is a row of, with the line below it: it names the columns.
 
     Of a later part of a long row its first part, which names the record, unless that is too long to stay for it.
     """
@@ -374,8 +383,32 @@ def _rows(text: str, found: Sequence[Piece]) -> dict[int, int]:
             head = -1
         elif head >= 0:
             parents[i] = head
-        elif i and _separates(text[piece.start : piece.stop]) and text.startswith(_ROW, found[i - 1].start):
+        elif i and _separates(text[piece.start : piece.stop]) and _is_head(text, found[i - 1]):
             head = i - 1
+            if _SHORT_RULE.fullmatch(
+                text, piece.start, piece.stop
+            ):  # it costs little, and without it there is no table
+                parents[i], head = head, i
+    return parents
+
+
+def _is_head(text: str, piece: Piece) -> bool:
+    """Whether a row names columns."""
+    return text.startswith(_ROW, piece.start) and any(map(str.isalnum, text[piece.start : piece.stop]))
+
+
+def _keys(text: str, found: Sequence[Piece]) -> dict[int, int]:
+    """By piece of a reformatted record, the key that it stands under, by indentation."""
+    parents: dict[int, int] = {}
+    keys: list[tuple[int, int]] = []
+    for i, piece in enumerate(found):
+        indent = len(_indent(text, piece.start))
+        while keys and keys[-1][0] >= indent:
+            keys.pop()
+        if keys:
+            parents[i] = keys[-1][1]
+        if text.startswith(":", piece.stop - 1):
+            keys.append((indent, i))
     return parents
 
 
@@ -411,6 +444,7 @@ def _announcing(said: Sequence[str]) -> frozenset[int]:
         if (levels[i] and not 0 < levels[i + 1] <= levels[i] and (times[kinds[i]] > 1 or not STATEMENT.match(line)))
         or _LABEL.match(without_number(line))
         or (line.startswith(_ROW) and _separates(below))
+        or (line.endswith(":") and below.startswith(_ROW))
     )
 
 
@@ -636,12 +670,25 @@ def _spread(worths: list[float], found: Sequence[Piece]) -> list[float]:
 class Excerpts:
     """The excerpts of one text, of any length; its pieces are found and rated once."""
 
-    def __init__(self, text: str, worth: Callable[[str], float], *, repeats: bool = True, outcome: str = "") -> None:
+    def __init__(
+        self,
+        text: str,
+        worth: Callable[[str], float],
+        *,
+        repeats: bool = True,
+        outcome: str = "",
+        reformats: bool = True,
+    ) -> None:
         """`worth` rates a piece. Without `repeats`, of lines that differ in hours and ids only a few are chosen.
 
-        `outcome`: the line that says what came of it, with one blank where the text has several.
+        `outcome`: the line that says what came of it, with one blank where the text has several. `reformats`: whether
+        they are those of the shorter form of the text, if it has one, and if there is room for a piece of that.
         """
-        self._text = text
+        short = reformatted(text) if reformats else None
+        self._reformatted = short is not None
+        self._verbatim = partial(Excerpts, text, worth, repeats=repeats, outcome=outcome, reformats=False)
+        self._characters = len(text)
+        self._text = text = text if short is None else short
         self._found = found = pieces(text)
         self._said = said = [text[p.start : p.stop] for p in found]
         self._parents = parents = _parents(text, found)
@@ -649,7 +696,8 @@ class Excerpts:
         lonely, rarity = alone(said), _rarity(said)
         worth_of = {piece: worth(piece) for piece in dict.fromkeys(said)}
         own = [worth_of[said[i]] * rarity[i] for i in range(len(found))]
-        self._worths = _spread(own, found)
+        in_rows = TABLE in text  # then a line says nothing of those around it
+        self._worths = [*own] if in_rows else _spread(own, found)
         last = len(found) - 1
         if (
             found
@@ -679,12 +727,14 @@ class Excerpts:
         self._empty = numbered.empty | (set() if repeats else _repeats(said))
         for i in self._empty:
             self._worths[i] = 0.0
-        self._beside_nothing = self._empty | dependent
+        self._beside_nothing = self._empty | dependent | {i for i, worth in enumerate(own) if in_rows and not worth}
         """What is not shown because it stands beside something that is."""
         self._openers = _openers(text, found, said)
 
     def of(self, characters: int) -> Excerpt:
         """The excerpt of at most so many characters."""
+        if len(self._text) <= characters:
+            return self._excerpt(self._text, 0)
         found, said, names, worths = self._found, self._said, self._names, self._worths
         # What says nothing by itself stays only beside what does.
         best = [(-worths[i] / (_OVERHEAD + len(said[i])), -i) for i in self._first if worths[i] > 0]
@@ -709,8 +759,13 @@ class Excerpts:
                     if 0 <= k < len(found) and k not in self._beside_nothing:
                         heappush(best, (-worths[k] / (_BESIDE + len(said[k])), -k))
         if not chosen:  # every piece is too long
-            return Excerpt("", len(self._text))
-        return _in_order(self._text, found, sorted(chosen))
+            return self._verbatim().of(characters) if self._reformatted else self._excerpt("", len(self._text))
+        return self._excerpt(*_in_order(self._text, found, sorted(chosen)))
+
+    def _excerpt(self, text: str, missing: int) -> Excerpt:
+        """`missing`: characters of what the excerpts are cut from; of the text as it was, the same share is."""
+        share = missing / max(1, len(self._text))
+        return Excerpt(text, ceil(share * self._characters), self._characters, self._reformatted)
 
     def _above(self, i: int) -> Iterator[int]:
         """What a piece is part of, from the inside."""
@@ -752,7 +807,11 @@ def excerpt(text: str, characters: int, worth: Callable[[str], float], *, repeat
     longer stays as it is. `worth` rates a piece. Without `repeats`, of lines that differ in hours and ids only a few
     are chosen.
     """
-    return Excerpt(text, 0) if len(text) <= characters else Excerpts(text, worth, repeats=repeats).of(characters)
+    return (
+        Excerpt(text, 0, len(text))
+        if len(text) <= characters
+        else Excerpts(text, worth, repeats=repeats).of(characters)
+    )
 
 
 def _indent(text: str, start: int) -> str:
@@ -763,8 +822,8 @@ def _indent(text: str, start: int) -> str:
     return "" if before.strip() or (at < 0 < first) else before
 
 
-def _in_order(text: str, found: list[Piece], chosen: list[int]) -> Excerpt:
-    """The chosen pieces, word for word, with "…" for each gap."""
+def _in_order(text: str, found: list[Piece], chosen: list[int]) -> tuple[str, int]:
+    """The chosen pieces, word for word, with "…" for each gap, and how many characters are not in them."""
     parts: list[str] = []
     kept = 0
     for before, i in zip([-1, *chosen], chosen, strict=False):
@@ -782,4 +841,4 @@ def _in_order(text: str, found: list[Piece], chosen: list[int]) -> Excerpt:
         kept += stop - start
     if chosen[-1] < len(found) - 1:
         parts.append("\n…" if "\n" in text[found[chosen[-1]].stop :] else " …")
-    return Excerpt("".join(parts), len(text) - kept)
+    return "".join(parts), len(text) - kept

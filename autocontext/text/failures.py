@@ -60,7 +60,7 @@ def is_failure_text(text: str) -> bool:
 
     Of an answer of the Model Context Protocol, the output inside.
     """
-    text, is_error = said(text)
+    text, is_error, _ = said(text)
     if is_error:
         return True
     fields = _json_object(text)

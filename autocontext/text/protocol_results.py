@@ -23,7 +23,12 @@ _MOST_LEVELS = 4
 _PRINTED = re.compile(r"\s*(?:meta=\S{1,80} )?content=\[")
 _ESCAPE = r"\\(?:[\\'\"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})"
 """What `repr` writes; of any other escape Python would warn."""
-_TEXT = re.compile(rf"TextContent\(type='text', text=('(?:[^'\\\n]|{_ESCAPE})*+'|\"(?:[^\"\\\n]|{_ESCAPE})*+\")")
+_STRING = rf"(?:'(?:[^'\\\n]|{_ESCAPE})*+'|\"(?:[^\"\\\n]|{_ESCAPE})*+\")"
+_TEXT = re.compile(rf"TextContent\(type='text', text=({_STRING})")
+_BLOCK = rf"TextContent\(type='text', text={_STRING}(?:, (?:annotations|meta)=None)*\)"
+_ONLY_TEXTS = re.compile(
+    rf"\s*(?:meta=None )?content=\[{_BLOCK}(?:, {_BLOCK})*+\](?: structuredContent=None)? isError=(?:True|False)\s*"
+)
 _FIELDS = {"content", "isError", "structuredContent", "_meta", "meta"}
 """Those of the protocol's record; one with others is something else."""
 _IS_ERROR = re.compile(r"\bisError=True\b[^'\"]*\Z")
@@ -35,18 +40,20 @@ class Said(NamedTuple):
     text: str
     is_error: bool
     """Whether the protocol marks them so."""
+    whole: bool = True
+    """Whether nothing else stood beside them."""
 
 
 @cached(_READ)
 def said(text: str) -> Said:
     """The words inside an answer of the protocol, those of several blocks a line each; any other text as it is."""
-    is_error = False
+    is_error, whole = False, True
     for _ in range(_MOST_LEVELS if len(text) <= _LONGEST else 0):
         inside = _printed(text) if _PRINTED.match(text) else _record(text)
         if inside is None:
             break
-        text, is_error = inside.text, is_error or inside.is_error
-    return Said(text, is_error)
+        text, is_error, whole = inside.text, is_error or inside.is_error, whole and inside.whole
+    return Said(text, is_error, whole)
 
 
 def _printed(text: str) -> Said | None:
@@ -54,7 +61,9 @@ def _printed(text: str) -> Said | None:
         blocks = [literal_eval(found[1]) for found in _TEXT.finditer(text)]
     except (ValueError, SyntaxError, MemoryError):
         return None
-    return Said("\n".join(blocks), _IS_ERROR.search(text[-80:]) is not None) if blocks else None
+    if not blocks:
+        return None
+    return Said("\n".join(blocks), _IS_ERROR.search(text[-80:]) is not None, _ONLY_TEXTS.fullmatch(text) is not None)
 
 
 def _record(text: str) -> Said | None:
@@ -71,4 +80,6 @@ def _record(text: str) -> Said | None:
     texts = [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]
     if not texts or len(texts) < len(blocks):
         return None
-    return Said("\n".join(texts), record.get("isError") is True)
+    beside = [value for name, value in record.items() if name not in ("content", "isError")]
+    beside += [value for block in blocks for name, value in block.items() if name not in ("type", "text")]
+    return Said("\n".join(texts), record.get("isError") is True, beside.count(None) == len(beside))

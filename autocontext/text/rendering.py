@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import combinations, islice
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from autocontext.messages import (
     COMPRESS_META,
@@ -29,6 +29,9 @@ from autocontext.prompts import PromptConfig
 from autocontext.requests import ModelRequest
 from autocontext.text.language import language_of
 from autocontext.text.quoting import quoted
+
+if TYPE_CHECKING:
+    from autocontext.text.excerpts import Excerpt
 
 TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=([0-9A-Za-z-]+) -->")
 _FENCE = re.compile(r'^<transcript id="([0-9a-f]{16})">\n', re.MULTILINE)
@@ -121,14 +124,17 @@ def is_about_equal_calls(msg: Msg) -> bool:
     return msg.origin is not None and any(map(_EQUAL_CALLS.search, msg.texts()))
 
 
-def left_out(number: int | None, missing: int, characters: int) -> str:
-    """The mark of a text that is shown in part, with the number of its message if that is known."""
+def left_out(number: int | None, shown: Excerpt) -> str:
+    """The mark of a text that is shown in part, or reformatted, with the number of its message if that is known."""
     source = f"m{number}: " if number else ""
-    return f"[{source}{missing:,} of {characters:,} characters left out]"
+    how = "reformatted, " if shown.reformatted else ""
+    how_much = f"{shown.missing:,} of {shown.characters:,} characters" if shown.missing or not how else "nothing"
+    return f"[{source}{how}{how_much} left out]"
 
 
 LEFT_OUT = re.compile(
-    r"\[(?:the rest: (m[0-9]{1,15})|(m[0-9]{1,15}): [0-9,]{1,20} of [0-9,]{1,20} characters left out"
+    r"\[(?:the rest: (m[0-9]{1,15})"
+    r"|(m[0-9]{1,15}): (?:reformatted, )?(?:nothing|[0-9,]{1,20} of [0-9,]{1,20} characters) left out"
     r"|image (m[0-9]{1,15}): [^\[\]\n]{1,200}, left out)\]"
 )
 """The marks of `left_out`, `rest_of` and `image_left_out`."""

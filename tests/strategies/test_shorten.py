@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.formats.openai_chat import from_openai
 from autocontext.testing import assert_valid_chat, assistant, tool_exchange, user
+from autocontext.text.reformatting import reformatted
 from tests.conversations import histories
 from tests.invariants import ESTIMATE, assert_pairs_kept, check, unreachable
 
 REPLAY = Path(__file__).parent.parent / "data" / "replay_dev.jsonl"
 ALONE = AutoContextConfig(max_token=4_000, strategies=("shorten",), last_resort=False, target_ratio=0.1, **ESTIMATE)
 """A forced pass of this one step, down to very little."""
-MARK = re.compile(r"\[m(\d+): ([\d,]+) of ([\d,]+) characters left out\]")
+MARK = re.compile(r"\[m(\d+): (?:reformatted, )?([\d,]+) of ([\d,]+) characters left out\]")
 
 
 def log(n: int) -> str:
@@ -522,3 +523,62 @@ def test_what_came_of_a_command_stays_whatever_is_used_later(command: str, print
     short = memory.messages[2].tool_results[0].text
     assert MARK.search(short)
     assert line in short
+
+
+FLIGHTS = [
+    {"flight": f"HAT{n}", "from": "MSP", "leaves": f"{n:02}:00:00", "seats": {"economy": n * 7 % 20, "business": n % 9}}
+    for n in range(1, 13)
+]
+RESULTS = {
+    "flights": json.dumps(FLIGHTS),
+    "orders": json.dumps(
+        {"客户": "K-204", "订单": [{"编号": f"W{n}", "金额": n * 7.5, "状态": "已付"} for n in range(40)]},
+        ensure_ascii=False,
+    ),
+    "protocol": json.dumps({"content": [{"type": "text", "text": f'Zeile "{n}" der Liste'} for n in range(20)]}),
+}
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_what_can_be_told_whole_in_less_is_before_anything_is_left_out(kind: str) -> None:
+    """The newest that the model has answered, too; what it has not read stays as it is, and so does its number."""
+    text, told = RESULTS[kind], reformatted(RESULTS[kind])
+    assert told is not None
+    messages = [
+        user("Go."),
+        *tool_exchange("find", {"page": 1}, text),
+        *tool_exchange("find", {"page": 2}, f"{text} "),
+        assistant("Seen."),
+        *tool_exchange("find", {"page": 3}, f"{text}  "),
+    ]
+    size = AutoContextMemory(ALONE).count(messages)
+    least = (size - 1.5 * (len(text) - len(told)) / 4) / 4_000
+    memory = passed(messages, ALONE.model_copy(update={"target_ratio": least, "keep_recent": 0.9}))
+    assert [r.text for m in memory.messages for r in m.tool_results] == [
+        f"{told}\n[m3: reformatted, nothing left out]",
+        f"{told}\n[m5: reformatted, nothing left out]",
+        f"{text}  ",
+    ]
+    assert unreachable(memory, messages) == []
+    check(memory)
+    assert memory.reload("m5")[-1] == messages[4]
+
+
+def test_a_file_that_the_agent_is_changing_stays_as_it_is_written() -> None:
+    """Its lines are what the next edit has to name."""
+    text = json.dumps({"strecken": FLIGHTS}, indent=1)
+    messages = [
+        user("Go."),
+        *tool_exchange("read_log", {"day": 1}, log(1)),
+        *tool_exchange("read_file", {"path": "strecken.json"}, text),
+        *tool_exchange("edit", {"path": "strecken.json", "new_string": "x"}, "ok"),
+        assistant("Done."),
+        user("And now?"),
+    ]
+    results = [
+        r.text
+        for m in passed(messages, ALONE.model_copy(update={"target_ratio": 0.3})).messages
+        for r in m.tool_results
+    ]
+    assert results[1] == text
+    assert results[0] != log(1)

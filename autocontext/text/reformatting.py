@@ -1,0 +1,171 @@
+"""Results in fewer characters and with nothing left out: lists of records as tables, in which each key stands once.
+
+Of an answer of the Model Context Protocol, what the tool said without what wraps it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from autocontext.caches import cached
+from autocontext.text.protocol_results import said
+
+_LONGEST = 1_000_000
+"""Characters of a text that is read."""
+_WORTHWHILE = 0.8
+"""A text that is hardly shorter stays as its tool wrote it."""
+_FILLED = 0.7
+"""Share of a table's cells that have a value at least."""
+_MOST_LEVELS = 20
+"""Of records and lists within each other."""
+_REMEMBERED = 256
+"""Texts whose form is kept: each pass asks for those in view."""
+TABLE = "|-|"
+"""What stands below the head of a table."""
+_INLINE = 120
+"""Characters of a record or list in a list or record that stands in one line."""
+_BARE_KEY = re.compile(r"[\w-]+")
+_OTHER_VALUE = re.compile(r"""-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|NaN|-?Infinity|[-"'#>|{[].*""")
+"""Texts that would read as something else than a text without quotes."""
+_ENDS_VALUE = re.compile(r"[][{},]|:\s|:$")
+"""What would end a text in a record or list that stands in one line."""
+
+_Json: TypeAlias = Any
+
+
+class _Number(str):
+    """A number as it stands in the text: "1.50" is no 1.5."""
+
+    __slots__ = ()
+
+
+@cached(_REMEMBERED)
+def reformatted(text: str) -> str | None:
+    """The same in a shorter form; None if there is none."""
+    opened = said(text)
+    words = opened.text if opened.whole else text
+    tables = as_tables(words)
+    told = words if tables is None or len(tables) > _WORTHWHILE * len(words) else tables
+    if told == text:
+        return None
+    return f"isError: true\n{told}" if opened.is_error and opened.whole else told
+
+
+def as_tables(text: str) -> str | None:
+    """The records of a JSON text, with each key of a table said once; None for what has no table.
+
+    Also None for what is no JSON, says a key twice, or has very many levels. Every key and value stands there; a cell
+    without one was absent. A text is in quotes where it would read as something else without them. "|" within a cell
+    has a backslash before it.
+    """
+    if text.lstrip()[:1] not in ("{", "[") or len(text) > _LONGEST:
+        return None
+    try:
+        value = json.loads(
+            text, parse_float=_Number, parse_int=_Number, parse_constant=_Number, object_pairs_hook=_record
+        )
+        told = "\n".join(_lines(value, ""))
+    except (ValueError, RecursionError):
+        return None
+    return told if TABLE in told else None
+
+
+def _record(pairs: Sequence[tuple[str, _Json]]) -> dict[str, _Json]:
+    """A record of JSON; one that says a key twice has no table."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        raise ValueError("a key is said twice")
+    return record
+
+
+def _lines(value: _Json, indent: str) -> Iterator[str]:
+    """A value over as many lines as it takes."""
+    if len(indent) > _MOST_LEVELS:
+        raise ValueError("too many levels")
+    if table := _table(value):
+        yield from (f"{indent}|{'|'.join(cells)}|" for cells in table)
+    elif isinstance(value, dict) and value:
+        for key, own in value.items():
+            yield from _with_head(f"{indent}{_key(key)}:", own, indent)
+    elif isinstance(value, list) and value:
+        for own in value:
+            yield from _with_head(f"{indent}-", own, indent)
+    else:
+        yield indent + _inline(value)
+
+
+def _with_head(head: str, value: _Json, indent: str) -> Iterator[str]:
+    """A value behind its key or the sign of an item, or below it where it is long."""
+    inline = _inline(value)
+    if not isinstance(value, dict | list) or (len(inline) <= _INLINE and not _table(value)):
+        yield f"{head} {inline}"
+    else:
+        yield head
+        yield from _lines(value, f"{indent} ")
+
+
+def _table(value: _Json) -> list[list[str]]:
+    """The head and rows of a list of records, or of records by their keys; [] for what is no table."""
+    keys, records = ([*value], [*value.values()]) if isinstance(value, dict) else ([], value)
+    if not isinstance(records, list) or len(records) < 2:
+        return []
+    if not all(isinstance(record, dict) and record for record in records):
+        return []
+    for flat in (_flat, _by_key):
+        rows = [flat(record) for record in records]
+        columns = [*dict.fromkeys(column for row in rows for column in row)]
+        if sum(map(len, rows)) >= _FILLED * len(columns) * len(rows):
+            break
+    else:
+        return []
+    first = [[_inline(key)] for key in keys] or [[] for _ in records]
+    cells = [
+        [*own, *(_inline(row[c]) if c in row else "" for c in columns)] for own, row in zip(first, rows, strict=True)
+    ]
+    head = [*([""] if keys else ()), *(".".join(map(_key, path)) for path in columns)]
+    return [[cell.replace("|", r"\|") for cell in row] for row in (head, ["-"] * len(head), *cells)]
+
+
+def _by_key(record: Mapping[str, _Json]) -> dict[tuple[str, ...], _Json]:
+    return {(key,): value for key, value in record.items()}
+
+
+def _flat(record: Mapping[str, _Json]) -> dict[tuple[str, ...], _Json]:
+    """A record's values by their paths; of records in it, those whose keys are plain names."""
+    flat: dict[tuple[str, ...], _Json] = {}
+    for key, value in record.items():
+        if isinstance(value, dict) and value and all(map(_BARE_KEY.fullmatch, (key, *value))):
+            flat.update({(key, *path): own for path, own in _flat(value).items()})
+        else:
+            flat[(key,)] = value
+    return flat
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _quoted(key)
+
+
+def _inline(value: _Json, *, within: bool = False) -> str:
+    """A value in one line: a number as it was, a text in quotes where it would read as something else without.
+
+    `within`: it stands in a record or list in that line.
+    """
+    if isinstance(value, _Number):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(key)}: {_inline(own, within=True)}" for key, own in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_inline(own, within=True) for own in value) + "]"
+    if not isinstance(value, str):
+        return json.dumps(value)
+    plain = value and value == value.strip() and value.isprintable() and "\\" not in value
+    bare = plain and not _OTHER_VALUE.fullmatch(value)
+    return value if bare and not (within and _ENDS_VALUE.search(value)) else _quoted(value)
+
+
+def _quoted(text: str) -> str:
+    """A text in quotes; what is invisible in it is escaped."""
+    return json.dumps(text, ensure_ascii=not re.sub(r"[\n\t\r]", "", text).isprintable())

@@ -1,0 +1,292 @@
+"""JSON as tables and answers without their wrapping: shorter, and nothing is left out."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext.text.excerpts import Excerpts, excerpt
+from autocontext.text.reformatting import as_tables, reformatted
+
+FLIGHTS = [
+    {"flight_number": "HAT141", "from": "MSP", "leaves": "14:00:00", "seats": {"economy": 17, "business": 2}},
+    {"flight_number": "HAT196", "from": "MSP", "leaves": "11:00:00", "seats": {"economy": 15, "business": 16}},
+    {"flight_number": "HAT300", "from": "MSP", "leaves": "06:00:00", "seats": {"economy": 0, "business": 20}},
+]
+
+
+# ------------------------------------------------------------------------------- a reader of the form to compare with
+def read(told: str) -> Any:
+    """The value that a text of `as_tables` tells; numbers as texts with "#" before them."""
+    lines = [((len(line) - len(line.lstrip(" "))), line.lstrip(" ")) for line in told.split("\n")]
+    value, rest = _block(lines, lines[0][0])
+    assert not rest
+    return value
+
+
+def _block(lines: list[tuple[int, str]], indent: int) -> tuple[Any, list[tuple[int, str]]]:
+    if lines[0][1].startswith("|"):
+        return _rows(lines, indent)
+    found: Any = [] if lines[0][1].startswith("-") and not re.match(r"-[\w-]*:", lines[0][1]) else {}
+    while lines and lines[0][0] == indent:
+        line, lines = lines[0][1], lines[1:]
+        if isinstance(found, list):
+            key, own = None, line[2:]
+        else:
+            key, own = _key(line)
+        if own:
+            value = _value(own)
+        else:
+            value, lines = _block(lines, indent + 1)
+        found.append(value) if isinstance(found, list) else found.update({key: value})
+    return found, lines
+
+
+def _key(line: str) -> tuple[str, str]:
+    quoted = re.match(r'"(?:[^"\\]|\\.)*"', line)
+    key = quoted[0] if quoted else re.match(r"[\w-]+", line)[0]  # type: ignore[index]
+    assert line[len(key)] == ":"
+    return json.loads(key) if quoted else key, line[len(key) + 2 :]
+
+
+def _rows(lines: list[tuple[int, str]], indent: int) -> tuple[Any, list[tuple[int, str]]]:
+    rows = []
+    while lines and lines[0][0] == indent and lines[0][1].startswith("|"):
+        cells = re.split(r"(?<!\\)\|", lines[0][1])[1:-1]
+        rows.append([cell.replace(r"\|", "|") for cell in cells])
+        lines = lines[1:]
+    head, rule, *body = rows
+    assert set(rule) == {"-"}
+    keyed = head[0] == ""
+    paths = [_path(cell) for cell in head]
+    records = []
+    for row in body:
+        record: dict[str, Any] = {}
+        for path, cell in zip(paths[keyed:], row[keyed:], strict=True):
+            inside = record
+            for key in path[:-1]:
+                inside = inside.setdefault(key, {}) if cell else inside
+            if cell:
+                inside[path[-1]] = _value(cell)
+        records.append((_value(row[0]) if keyed else None, record))
+    return dict(records) if keyed else [record for _, record in records], lines
+
+
+def _path(cell: str) -> list[str]:
+    return [json.loads(cell)] if cell.startswith('"') else cell.split(".")
+
+
+def _value(told: str) -> Any:
+    value, rest = _scalar(told, within=False)
+    assert not rest, told
+    return value
+
+
+def _scalar(told: str, *, within: bool) -> tuple[Any, str]:
+    if told.startswith("{"):
+        record, told = {}, told[1:]
+        while not told.startswith("}"):
+            key, told = _key(told)
+            record[key], told = _scalar(told, within=True)
+            told = told.removeprefix(", ")
+        return record, told[1:]
+    if told.startswith("["):
+        items, told = [], told[1:]
+        while not told.startswith("]"):
+            item, told = _scalar(told, within=True)
+            items.append(item)
+            told = told.removeprefix(", ")
+        return items, told[1:]
+    if told.startswith('"'):
+        end = re.match(r'"(?:[^"\\]|\\.)*"', told)[0]  # type: ignore[index]
+        return json.loads(end), told[len(end) :]
+    word = re.match(r"[^][{},]+" if within else r".+", told)[0]  # type: ignore[index]
+    return _named(word), told[len(word) :]
+
+
+def _named(word: str) -> Any:
+    if word in ("true", "false", "null"):
+        return json.loads(word)
+    is_number = re.fullmatch(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|NaN|-?Infinity", word)
+    return f"#{word}" if is_number else word
+
+
+def plain(text: str) -> Any:
+    """The value of a JSON text, with numbers as `read` has them."""
+    sign = "#{}".format
+    return json.loads(text, parse_float=sign, parse_int=sign, parse_constant=sign)
+
+
+# --------------------------------------------------------------------------------------------------------- properties
+TEXTS = st.one_of(
+    st.sampled_from(
+        ["", " ", "12", "-3.50", "true", "null", "NaN", "a|b", "a, b", "{x}", "k: v", "- a", "ende:", '"q"']
+    ),
+    st.sampled_from(
+        ["東京都", "Größe", "a\nb", "\u202e", "\ud800", "\\", "\\|", "|-|", "#1", "> x", "a.b", "2024-05-25"]
+    ),
+    st.text(max_size=8).filter(lambda text: not text.startswith("#")),
+)
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=True), TEXTS)
+KEYS = st.sampled_from(["id", "name", "größe", "数量", "a b", "a.b", "x|y", "", "-", "k:", "12", 'say "hi"'])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(KEYS, inner, max_size=4),
+        st.lists(
+            st.fixed_dictionaries({"id": SCALARS, "of": inner}, optional={"note": SCALARS}), min_size=2, max_size=4
+        ),
+        st.dictionaries(KEYS, st.fixed_dictionaries({"id": SCALARS, "at": SCALARS}), min_size=2, max_size=4),
+    ),
+    max_leaves=30,
+)
+
+
+@given(VALUES, st.sampled_from([None, 2]), st.booleans())
+def test_tables_hold_every_key_and_value_as_it_was(value: Any, indent: int | None, ascii_only: bool) -> None:
+    text = json.dumps([value, FLIGHTS], indent=indent, ensure_ascii=ascii_only)
+    told = as_tables(text)
+    assert told is not None
+    assert read(told) == plain(text)
+
+
+@given(st.text(alphabet='{}[]",:|-\n\\ab1 .e', max_size=60))
+def test_any_text_is_told_as_it_was_or_not_at_all(text: str) -> None:
+    told = as_tables(text)
+    if told is not None:
+        assert read(told) == plain(text)
+
+
+# ----------------------------------------------------------------------------------------------------------- examples
+def test_each_key_of_a_list_of_records_stands_once() -> None:
+    assert reformatted(json.dumps(FLIGHTS)) == (
+        "|flight_number|from|leaves|seats.economy|seats.business|\n"
+        "|-|-|-|-|-|\n"
+        "|HAT141|MSP|14:00:00|17|2|\n"
+        "|HAT196|MSP|11:00:00|15|16|\n"
+        "|HAT300|MSP|06:00:00|0|20|"
+    )
+
+
+def test_a_record_has_its_lists_as_tables_below_their_keys() -> None:
+    order = {
+        "订单": "W-20391",
+        "状态": "已发货",
+        "商品": [
+            {"名称": "键盘", "编号": "0012", "价格": 1.50, "备注": "红|黑"},
+            {"名称": "鼠标", "编号": "0044", "价格": 20, "备注": None},
+            {"名称": "灯", "编号": "0107", "价格": 3e2},
+        ],
+        "地址": {"城市": "上海", "邮编": "200000"},
+    }
+    told = as_tables(json.dumps(order, ensure_ascii=False))
+    assert told == (
+        "订单: W-20391\n状态: 已发货\n商品:\n |名称|编号|价格|备注|\n |-|-|-|-|\n"
+        ' |键盘|"0012"|1.5|红\\|黑|\n |鼠标|"0044"|20|null|\n |灯|"0107"|300.0||\n地址: {城市: 上海, 邮编: "200000"}'
+    )
+
+
+def test_records_by_their_keys_are_a_table_whose_first_column_is_the_key() -> None:
+    limits = {"eu-west": {"cpu": 4, "speicher": "8Gi"}, "us-east": {"cpu": 16, "speicher": "64Gi"}}
+    assert as_tables(json.dumps({"zonen": limits})) == (
+        "zonen:\n ||cpu|speicher|\n |-|-|-|\n |eu-west|4|8Gi|\n |us-east|16|64Gi|"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain words",
+        '{"name": "pool", "size": 4}',
+        '[{"a": 1, "a": 2}, {"a": 3}]',
+        '[{"a": 1}, {"a": 2}',
+        '{"a": 1}\n{"a": 2}',
+        "[" * 2_000 + "]" * 2_000,
+        "[" * 30 + '{"a": 1}, {"a": 2}' + "]" * 30,
+        json.dumps([{"a": 1}, {"b": 2}, {"c": 3}, {"d": 4}]),
+        json.dumps([{"url": "https://example.org/" + "seite/" * 40, "n": n} for n in range(3)]),
+        json.dumps({"farben": {"rot": "#ff0000", "blau": "#0000ff"}, "name": "dunkel"}, indent=2),
+    ],
+)
+def test_what_has_no_table_or_is_hardly_shorter_stays(text: str) -> None:
+    assert reformatted(text) is None
+
+
+SPOKEN = "Bild gespeichert: /tmp/karte.png\nBreite: 1200"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (f"meta=None content=[TextContent(type='text', text={SPOKEN!r}, annotations=None)] isError=False", SPOKEN),
+        (
+            (
+                f"meta=None content=[TextContent(type='text', text={SPOKEN!r}, annotations=None, meta=None)] "
+                "structuredContent=None isError=True"
+            ),
+            f"isError: true\n{SPOKEN}",
+        ),
+        (json.dumps({"content": [{"type": "text", "text": "已保存"}], "isError": False}), "已保存"),
+        (
+            json.dumps({"_meta": None, "content": [{"type": "text", "text": "denied"}], "isError": True}),
+            "isError: true\ndenied",
+        ),
+        (json.dumps({"content": [{"type": "text", "text": json.dumps(FLIGHTS)}]}), reformatted(json.dumps(FLIGHTS))),
+    ],
+)
+def test_an_answer_of_the_protocol_is_what_the_tool_said(answer: str, told: str) -> None:
+    assert reformatted(answer) == told
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json.dumps({"content": [{"type": "text", "text": "three"}], "structuredContent": {"hits": 3}}),
+        json.dumps({"content": [{"type": "text", "text": "three", "annotations": {"audience": ["user"]}}]}),
+        json.dumps({"content": [{"type": "text", "text": "three"}], "_meta": {"cursor": "abc"}}),
+        (
+            "content=[TextContent(type='text', text='three', annotations=None), ImageContent(type='image', data='iVB')]"
+            " isError=False"
+        ),
+        "meta={'cursor': 'abc'} content=[TextContent(type='text', text='three', annotations=None)] isError=False",
+        (
+            "content=[TextContent(type='text', text='three', annotations=None)]"
+            " structuredContent={'hits': 3} isError=False"
+        ),
+    ],
+)
+def test_an_answer_with_more_than_words_stays(answer: str) -> None:
+    assert reformatted(answer) is None
+
+
+# ----------------------------------------------------------------------------------------------------------- excerpts
+def test_rows_stay_with_the_head_of_their_table_and_its_key() -> None:
+    legs = [{"von": f"BER{n}", "nach": f"MUC{n}", "flug": f"LH{n}07", "am": f"2024-05-{n:02}"} for n in range(1, 30)]
+    booking = json.dumps({"buchung": "OBUT9V", "strecken": legs, "stand": "bezahlt"})
+    short = Excerpts(booking, lambda piece: 1.0 * ("LH1707" in piece)).of(160)
+    assert short.reformatted
+    above, found, _ = short.text.partition("\n |BER17|MUC17|LH1707|2024-05-17|")
+    assert above.endswith("strecken:\n |von|nach|flug|am|\n |-|-|-|-|\n…")
+    assert found
+    assert short.characters == len(booking)
+    assert 0 < short.missing < len(booking)
+
+
+def test_no_head_of_a_table_stands_without_a_row() -> None:
+    rows = [{"datum": f"2024-06-{n:02}", "betrag": n * 10, "an": "Stadtwerke " * 4} for n in range(1, 25)]
+    text = json.dumps({"konto": "DE02", "posten": rows, "saldo": "1.204,50 EUR"})
+    short = Excerpts(text, lambda piece: 1.0 * ("saldo" in piece or "konto" in piece)).of(60)
+    assert "saldo" in short.text
+    assert "|" not in short.text
+
+
+def test_without_room_for_a_row_the_text_itself_is_cut() -> None:
+    flights = [{f"scheduled_{name}_time_of_the_flight_in_hours": name * 2 for name in "abcdefg"} for _ in range(3)]
+    flights[1] = {key: f"{value}7" for key, value in flights[1].items()}
+    short = excerpt(json.dumps(flights), 200, lambda piece: 1.0)
+    assert short.text
+    assert not short.reformatted
