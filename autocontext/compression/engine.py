@@ -6,7 +6,7 @@ The driver has to do this for each step:
   failure is an Answer with a `problem`, never an exception. `meanwhile` is optional work for the waiting time; if it
   was begun, it must have ended before the answers are sent back.
 - `Commit(entry)`: store the entry durably, then `Log.record` it; send back None. If storing fails, close the generator:
-  nothing has changed. If the pass plans on a copy of the log and the view has lost messages meanwhile, update the copy
+  nothing has changed. If the pass plans on a fork of the log and the view has lost messages meanwhile, update the fork
   and send back False: the engine makes the entry again.
 
 Messages may be added between two steps: edits name ids and are checked against the current view.

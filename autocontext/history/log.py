@@ -26,7 +26,7 @@ from autocontext.history.entries import (
     Restored,
     Snapshot,
 )
-from autocontext.history.recorded import Messages, Recorded
+from autocontext.history.recorded import First, Messages, Recorded
 from autocontext.history.runs import Runs
 from autocontext.history.stored import Stored
 from autocontext.messages import Msg, compacted_by, interned, is_ledger, is_recall, with_pin
@@ -87,6 +87,26 @@ class Log:
                 setattr(fork, name, reading.copy())
         fork.messages = self.messages.copy(fork.entries)
         return fork
+
+    def as_it_is(self) -> Log:
+        """A reading of this log as it is now, while others go on recording here: what only grows is not copied."""
+        _ = self.view_messages  # as in `fork`
+        now = copy(self)
+        for name, reading in vars(self).items():
+            if name in ("entries", "original"):
+                setattr(now, name, First(reading))
+            elif name not in ("messages", "place") and isinstance(reading, list | dict | set):
+                setattr(now, name, reading.copy())
+        return now
+
+    def renew(self, log: Log) -> ViewChange:
+        """What `log.as_it_is()` was, as it is now; return how the view changed."""
+        before, place = self.view_ids, self.place
+        self.__dict__ = log.as_it_is().__dict__
+        old, new = set(before), set(self.view_ids)
+        removed = tuple(id_ for id_ in before if id_ not in new)
+        added = tuple(id_ for id_ in self.view_ids if id_ not in old)
+        return ViewChange(removed, added, all_new=self.place is not place)
 
     def replace(self, entries: Iterable[Entry | Stored]) -> ViewChange:
         """Start over with other entries, and return how the view changed; an interrupt leaves everything as it was."""

@@ -11,6 +11,7 @@ from autocontext.history.stored import Stored
 from autocontext.messages import Msg
 
 E = TypeVar("E")
+T = TypeVar("T")
 
 _ESCAPED = re.compile(r"\\(?:[bfnrt]|u[0-9a-fA-F]{4})")
 """The n of a line's end would be the first letter of the next line's first word."""
@@ -80,6 +81,26 @@ class Recorded(Sequence[Entry]):
         if isinstance(kept, Stored):
             kept = self.read(kept)
         return Added.model_construct(message=kept) if isinstance(kept, Msg) else kept
+
+
+class First(Sequence[T]):
+    """The first items of a sequence that only grows, as many as it had when this was made; nothing is copied."""
+
+    __slots__ = ("_all", "_size")
+
+    def __init__(self, all_: Sequence[T]) -> None:
+        self._all, self._size = all_, len(all_)
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        places = range(self._size)[place]
+        return self._all[places] if isinstance(places, int) else [self._all[at] for at in places]
 
 
 class Messages(MutableMapping[str, Msg]):

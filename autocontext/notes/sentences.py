@@ -53,8 +53,10 @@ _BLANK = re.compile(r"\S")
 _MAY_PART = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 """Blanks, and characters of scripts without blanks."""
 
+# Before long lists of words, a look at what they all begin with rules out most places at once.
 _RULE = Caseless(
-    r"""\b(?: do\ not|does\ not|did\ not|don.?t|doesn.?t|never|without|avoid|must|mustn.?t|shall|should(?:n.?t|\ not)?
+    r"""\b(?=[^\W\d_])(?:
+        do\ not|does\ not|did\ not|don.?t|doesn.?t|never|without|avoid|must|mustn.?t|shall|should(?:n.?t|\ not)?
       | need(?:s)?\ to|ha(?:ve|s)\ to|may\ (?:not|only)|can(?:not|.?t|\ not|\ only)|only|always|until|unless|instead
       | rather\ than|except|at\ (?:most|least)|no\ (?:more|less|longer|need|new|other|further|external)
       | not\ (?:allowed|to|more|yet|the)|maximum|minimum|limit(?:ed)?|budget|deadline|require[sd]?|requirement|ensure
@@ -81,11 +83,12 @@ _RULE = Caseless(
       | \d\ ?(?:%|€|\$|£|usd|eur|dollars?|euros?|gb|mb|kb|ms|seconds?|minutes?|hours?|days?|weeks?|months?
         |tokens?|lines?|characters?|words?|times|people|passengers?|bags?|percent)(?![a-z])
       | [$€£¥]\ ?\d
-      | 不要|不能|不得|不许|不可|不用|不准|别|勿|禁止|必须|必需|务必|只能|只|仅|一定|始终|总是|永远|从不|直到
+      | (?=[^\x00-\x7f])(?:
+        不要|不能|不得|不许|不可|不用|不准|别|勿|禁止|必须|必需|务必|只能|只|仅|一定|始终|总是|永远|从不|直到
       | 除非|而不是|改为|改成|改用
       | 至少|最多|不超过|以内|之前|请用|应该|应当|需要|以后|记住|注意|保持|优先|允许|可以|确认|其实|不对
       | ないで|しない|禁止|必ず|だけ|のみ|常に|まで|以外|代わり|なければ|べき|ください|許可
-      | 하지\ ?마|지\ ?마세요|말고|말아|반드시|항상|절대|까지|대신|제외|만\ |해야""",
+      | 하지\ ?마|지\ ?마세요|말고|말아|반드시|항상|절대|까지|대신|제외|만\ |해야 )""",
     re.VERBOSE,
 )
 _POLITE = Caseless(
@@ -118,8 +121,9 @@ _CUES = {
 }
 """By language, words in sentences that give a reason, a finding, a decision or a plan. They only choose."""
 _CUE = Caseless(
-    rf"\b(?:{'|'.join(_CUES.values())})\b"
-    r"|因为|所以|原因|问题|决定|下一步|发现|需要|因此|应该|必须|没有|没找到|未|原因は|ため|なので|問題|べき|ません|때문|그래서|문제|없",
+    rf"\b(?=[^\W\d_])(?:{'|'.join(_CUES.values())})\b"
+    r"|(?=[^\x00-\x7f])(?:因为|所以|原因|问题|决定|下一步|发现|需要|因此|应该|必须|没有|没找到|未|原因は|ため|なので|問題|べき"
+    r"|ません|때문|그래서|문제|없)",
 )
 _HYPOTHETICAL = Caseless(
     r"\b(?:let.?s (?:say|assume|imagine|suppose)|suppose|imagine|assum(?:e|ing)|hypothetical\w*|what if|angenommen"

@@ -81,7 +81,7 @@ class WorkLedger:
     """
 
     __slots__ = (
-        "_memo", "_open", "_orphans", "calls", "effects", "instructions", "messages", "notes",
+        "_memo", "_open", "_orphans", "_places", "calls", "effects", "instructions", "messages", "notes",
         "pauses", "plan_calls", "rated", "remarks", "replacing", "rules", "sources", "typed",
         "user_sentences", "values",
     )  # fmt: skip
@@ -114,6 +114,8 @@ class WorkLedger:
         self._open: dict[str, list[int]] = {}
         """Per id, the calls (indices in `calls`) without a result, oldest first."""
         self._orphans: list[Result] = []
+        self._places: dict[tuple[str, bool], list[int]] = {}
+        """Per tool, and whether typed, where its calls are in `calls`."""
         self._memo: dict[Hashable, Any] = {}
         """What notes have worked out about these messages; a further message empties it."""
         self.rated = Rated()
@@ -155,6 +157,8 @@ class WorkLedger:
         self.messages += later.messages
         self.pauses += [(n + shift, words) for n, words in later.pauses]
         self.calls += [_shift(call, shift) for call in later.calls]
+        for tool, own in later._places.items():
+            self._places.setdefault(tool, []).extend(place + places for place in own)
         self.rules += [at + len(self.user_sentences) for at in later.rules]
         self.user_sentences += [(n + shift, s) for n, s in later.user_sentences]
         self.remarks += [(n + shift, s) for n, s in later.remarks]
@@ -218,9 +222,9 @@ class WorkLedger:
                 speech_values |= argument_values(facts_of(block.input))
 
     def _append_call(self, use: ToolUseBlock, number: int) -> None:
-        call, place = call_of(use, number, self.effects), len(self.calls)
+        place = len(self.calls)
         self._open.setdefault(use.id, []).append(place)
-        self.calls.append(call)
+        self._keep(call_of(use, number, self.effects))
         if text := note_of(use):
             self.notes.append((number, text))
         if is_plan_call(use):
@@ -240,8 +244,12 @@ class WorkLedger:
             at, text = next((i, block.text) for i, block in enumerate(answered.content) if isinstance(block, TextBlock))
             answer = answer_of(ToolResultBlock(id=use.id, output=text))
             call = call_of(use, number, self.effects)
-            self.calls.append(replace(call, result=number + 1, block=at, answer=answer, typed=True))
+            self._keep(replace(call, result=number + 1, block=at, answer=answer, typed=True))
             self.typed += 1
+
+    def _keep(self, call: Call) -> None:
+        self._places.setdefault((call.name, call.typed), []).append(len(self.calls))
+        self.calls.append(call)
 
     def _answer(self, number: int, at: int, block: ToolResultBlock) -> None:
         """Match a result with the latest open call of its id."""
@@ -324,9 +332,20 @@ class WorkLedger:
         return block.text if isinstance(block, TextBlock | ToolResultBlock) else ""
 
     def tools(self, only: Runs) -> Counter[str]:
-        """How often each tool was called in these messages, notes left out."""
-        counts = Counter(map(_name, _newest(self.told_calls, only, len(self.calls), _number)))
-        return Counter({name: n for name, n in counts.items() if not is_note_tool(name)})
+        """How often each tool was called in these messages, notes left out; the cost grows with the tools alone."""
+        told = [False] if self.typed not in (0, len(self.calls)) else [False, True]  # as `told_calls`
+        firsts = dict[str, int]()
+        counts = Counter[str]()
+        for first, last in only.pairs:
+            start = bisect_left(self.calls, first, key=_number)
+            stop = bisect_right(self.calls, last, lo=start, key=_number)
+            for (name, typed), places in self._places.items() if start < stop else ():
+                at = bisect_left(places, start)
+                if typed in told and (called := bisect_left(places, stop, lo=at) - at):
+                    firsts[name] = min(firsts.get(name, stop), places[at])
+                    counts[name] += called
+        names = sorted(counts, key=firsts.__getitem__)
+        return Counter({name: counts[name] for name in names if not is_note_tool(name)})
 
     def used(self, value: str) -> float:
         """How much the user, the agent or a call used a value after it had been mentioned: 0 to 1."""

@@ -4,6 +4,7 @@ import asyncio
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
+from sys import getsizeof
 from typing import Any
 
 import pytest
@@ -236,6 +237,15 @@ def test_a_fork_copies_nothing_of_what_has_left_the_view() -> None:
             tracemalloc.stop()
         assert fork.total() == memory.token_count
     assert sizes[1] < sizes[0] + 5_000
+
+
+def test_a_counted_view_is_asked_for_in_a_time_that_does_not_depend_on_how_many_left_it() -> None:
+    memory = counted(CountingCounter(), max_token=10**9, msg_threshold=10**9)
+    memory.add_messages(conversation(rounds=500, tools_per_round=1, chars=10))
+    size = memory.token_count
+    assert getsizeof(memory._token_sum._bounds) == getsizeof({})
+    memory.add(user("one more"))
+    assert memory.token_count > size
 
 
 def test_a_fork_knows_the_size_of_the_view() -> None:

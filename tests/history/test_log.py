@@ -3,7 +3,9 @@
 import json
 import math
 import time
+import tracemalloc
 import warnings
+from copy import copy
 
 import pytest
 from hypothesis import given
@@ -272,6 +274,45 @@ def test_after_clearing_nothing_is_held() -> None:
     change = log.record(Cleared())
     assert change.all_new
     assert (log.view_ids, log.original, log.offloads, log.events, log.messages) == ([], [], {}, [], {})
+
+
+def readings(log: Log) -> list[object]:
+    """All that a log says of its view and its originals, in copies."""
+    plain = log.view_ids, log.view_messages, log.offloads, log.replaced, log.pins, log.events, log.compactions
+    numbers = [log.numbers([id_]) for id_ in log.view_ids]
+    return [*map(copy, plain), numbers, [*log.entries], [*log.originals], log.original[::-1]]
+
+
+@pytest.mark.slow
+@given(histories(duplicates=True), st.data())
+def test_a_log_as_it_is_stays_so_until_it_is_renewed(history: list[Msg], data: st.DataObject) -> None:
+    entries = [*used_memory(history)._log.entries]
+    place = data.draw(st.integers(0, len(entries)), label="place")
+    log = Log(entries[:place])
+    now, before = log.as_it_is(), readings(log)
+    for entry in entries[place:]:
+        log.record(entry)
+    assert readings(now) == before
+    known = {*now.view_ids}
+    change = now.renew(log)
+    assert readings(now) == readings(log)
+    assert known - {*change.removed} | {*change.added} == {*log.view_ids}
+    assert change.all_new is any(entry.type in ("cleared", "snapshot") for entry in entries[place:])
+
+
+def test_a_log_as_it_is_takes_no_more_room_the_longer_the_history() -> None:
+    sizes = []
+    for messages in (100, 4_000):
+        log = log_of(*(user(f"text {i}") for i in range(messages)))
+        log.record(Removed(ids=tuple(log.view_ids[:-20])))
+        tracemalloc.start()
+        try:
+            now = log.as_it_is()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+        assert now.view_messages == log.view_messages
+    assert sizes[1] < sizes[0] + 1_000
 
 
 @pytest.mark.slow

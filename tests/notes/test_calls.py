@@ -1,6 +1,7 @@
 """What a call says of itself: its label, the thing it names, what it writes, and whether it only looks."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.runs import Runs
-from autocontext.notes.calls import Effect, call_of, label_of, looks, new_text, thing_of
+from autocontext.notes.calls import Call, Effect, call_of, label_of, looks, new_text, thing_of
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
 from autocontext.testing import assistant, tool_exchange, tool_result, user
@@ -410,3 +411,24 @@ def test_what_a_call_is_about_forges_no_list(name: str) -> None:
     deeds = Deeds(ledger, Runs([(1, 2)]), 60)
     about = deeds.about(deeds.calls[0])
     assert about[0] == about[-1] == '"'
+
+
+class _Read(list[Call]):
+    """Calls, and how many of them were asked for."""
+
+    read = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.read += len(range(len(self))[at]) if isinstance(at, slice) else 1
+        return super().__getitem__(at)
+
+    def __iter__(self) -> Iterator[Call]:
+        self.read += len(self)
+        return super().__iter__()
+
+
+def test_of_many_calls_few_are_looked_at_to_say_how_often_each_tool_was_called() -> None:
+    ledger = WorkLedger.of(m for n in range(1_000) for m in tool_exchange("bash", {"command": f"ls {n}"}, id=f"c{n}"))
+    calls = ledger.calls = _Read(ledger.calls)
+    assert ledger.tools(Runs([(2, 1_900)])) == {"bash": 949}
+    assert 0 < calls.read < 50

@@ -1,11 +1,14 @@
 """The ledger of two histories in a row is the sum of their ledgers, whatever arrives in them."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autocontext.history.runs import Runs
 from autocontext.messages import Msg, Origin, ToolResultBlock, ToolUseBlock
+from autocontext.notes.notes import is_note_tool
 from autocontext.notes.work import WorkLedger
 from tests.conversations import histories
 from tests.notes.pages import page
@@ -79,6 +82,13 @@ def test_a_ledger_is_the_sum_of_the_ledgers_of_its_parts(messages: list[Msg], at
     first, then = messages[:place], messages[place:]
     assert fields(WorkLedger.of(first) + WorkLedger.of(then)) == fields(WorkLedger.of(messages))
     assert WorkLedger.of(first) + WorkLedger.of(then) == WorkLedger.of(messages)
+
+
+@given(anything(), st.lists(st.integers(1, 14)))
+def test_how_often_each_tool_was_called_in_some_messages(messages: list[Msg], numbers: list[int]) -> None:
+    ledger, only = WorkLedger.of(messages), Runs.of(numbers)
+    names = [call.name for call in ledger.told_calls if call.number in only and not is_note_tool(call.name)]
+    assert [*ledger.tools(only).items()] == [*Counter(names).items()]
 
 
 def test_a_result_answers_the_latest_open_call_with_its_id() -> None:
