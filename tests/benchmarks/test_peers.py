@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import peers
 import pytest
@@ -26,6 +27,15 @@ def test_this_interpreter_needs_none():
 def test_distributions_are_named_without_versions():
     assert peers.packages("agentscope1") == ["agentscope"]
     assert peers.packages("diskcache") == ["diskcache"]
+
+
+@pytest.mark.parametrize(
+    ("requirements", "complete"),
+    [(("pydantic>=2,<3",), True), (("pydantic>=2", "pydantic>=99"), False), (("no-such-library",), False)],
+)
+def test_an_environment_with_an_older_version_is_not_used(monkeypatch, requirements, complete):
+    monkeypatch.setitem(peers.ENVIRONMENTS, "one", requirements)
+    assert peers._complete(Path(sys.executable), "one") is complete
 
 
 @pytest.mark.parametrize("environment", peers.ENVIRONMENTS)
