@@ -12,7 +12,7 @@ import pytest
 from chat import Tokens
 from peer_notes import Notes
 from policies import PEERS, POLICIES, make
-from replays import options, rows_beside_peers
+from replays import _chosen, options, rows_beside_peers
 
 pytestmark = pytest.mark.repo
 
@@ -72,6 +72,13 @@ def test_rows_come_in_the_order_they_were_asked_for():
     assert [(row["window"], row["policy"]) for row in found] == [
         (2_000, "lines"), (2_000, "truncate"), (1_000, "lines"), (1_000, "truncate"),
     ]  # fmt: skip
+
+
+def test_only_the_policies_that_are_asked_for_are_measured(monkeypatch, tmp_path):
+    assert _chosen(["strands auto, tuned"]) == ["--policy", "strands auto, tuned"]
+    mine = PEERS["strands auto"]._replace(file=tmp_path / "mine.py")
+    monkeypatch.setitem(PEERS, "mine", mine)
+    assert _chosen(["mine"]) == ["--policy", str(mine.file)]
 
 
 ASKED = "import peers; print(peers._may_install('diskcache'))"
