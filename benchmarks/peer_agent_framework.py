@@ -1,4 +1,7 @@
-"""Microsoft agent-framework's compaction as policies: its harness's default, and strategies under a token budget."""
+"""Microsoft agent-framework's compaction as policies: its harness's default, and strategies under a token budget.
+
+Tuned: the default keeps the user's first message, and begins at 75 % and at 95 % of the window.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ from chat import Chat, Tokens, content_text
 from peer_notes import Notes
 from running import run
 
-REQUIRES = ("agent-framework-core>=1,<2",)
+REQUIRES = ("agent-framework-core>=1.23,<2",)
 POLICIES = {
     "agent-framework ContextWindow": "ContextWindow",
+    "agent-framework ContextWindow, tuned": "ContextWindowTuned",
     "agent-framework TokenBudget": "Budget",
 }
 
@@ -104,10 +108,22 @@ class Compacted:
 class ContextWindow(Compacted):
     """Its harness's default: results collapsed above 50 % of the window, truncated above 80 %."""
 
+    options: dict[str, Any] = {}  # noqa: RUF012 (read only)
+
     def strategy(self) -> Any:
         return ContextWindowCompactionStrategy(
-            max_context_window_tokens=self.window, max_output_tokens=0, tokenizer=self.counting
+            max_context_window_tokens=self.window, max_output_tokens=0, tokenizer=self.counting, **self.options
         )
+
+
+class ContextWindowTuned(ContextWindow):
+    """Later, and never without the task."""
+
+    options = {  # noqa: RUF012 (read only)
+        "tool_eviction_threshold": 0.75,
+        "truncation_threshold": 0.95,
+        "preserve_first_user_group": True,
+    }
 
 
 class Budget(Compacted):

@@ -1,6 +1,7 @@
 """AgentScope 2's context compression as a policy, with its defaults.
 
 Above 80 % of the window a summary takes the place of everything but the newest tenth.
+Tuned: above 90 %, the most that it allows, and half of the window stays.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from agentscope.agent import Agent, InjectionConfig
+from agentscope.agent import Agent, ContextConfig, InjectionConfig
 from agentscope.credential import OpenAICredential
 from agentscope.message import AssistantMsg, TextBlock, ToolCallBlock, ToolResultBlock, UserMsg
 from agentscope.model import OpenAIChatModel, StructuredResponse
@@ -17,9 +18,10 @@ from chat import Chat, Tokens, content_text
 from peer_notes import Notes
 from running import run
 
-REQUIRES = ("agentscope>=2,<3",)
+REQUIRES = ("agentscope>=2.0.11,<3",)
 POLICIES = {
     "agentscope 2": "AgentScope2",
+    "agentscope 2, tuned": "AgentScope2Tuned",
 }
 
 logging.getLogger("as").setLevel(logging.CRITICAL)
@@ -60,6 +62,8 @@ class Summariser(OpenAIChatModel):
 class AgentScope2:
     """An agent's state that grows by the chat's messages and is compressed as before a call of its model."""
 
+    ratios: dict[str, float] = {}  # noqa: RUF012 (read only)
+
     def __init__(self, window: int, count: Tokens) -> None:
         self.window, self.count = window, count
         self.notes = Notes(window, count)
@@ -85,7 +89,7 @@ class AgentScope2:
         model.notes, model.count = self.notes, self.count
         prompt = "\n".join(map(content_text, self._system)) or "-"
         return Agent(
-            name="agent", system_prompt=prompt, model=model,
+            name="agent", system_prompt=prompt, model=model, context_config=ContextConfig(**self.ratios),
             injection_config=InjectionConfig(inject_runtime_state=False),
         )  # fmt: skip
 
@@ -127,6 +131,12 @@ class AgentScope2:
     def note_tokens(self) -> int:
         """What a paid model would have read."""
         return self.notes.read
+
+
+class AgentScope2Tuned(AgentScope2):
+    """Later, and more stays."""
+
+    ratios = {"trigger_ratio": 0.9, "reserve_ratio": 0.5}  # noqa: RUF012 (read only)
 
 
 def _turn(blocks: Iterable[Any]) -> Iterator[Chat]:

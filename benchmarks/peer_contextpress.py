@@ -19,7 +19,7 @@ import tiktoken.registry
 from chat import Chat, Tokens
 from contextpress import ContextManager
 
-REQUIRES = ("contextpress>=0.7",)
+REQUIRES = ("contextpress>=0.7.8",)
 POLICIES = {
     "contextpress": "Press",
     "contextpress, tuned": "PressTuned",

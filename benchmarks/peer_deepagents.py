@@ -30,7 +30,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from peer_langchain import Beside
 from peer_notes import Notes
 
-REQUIRES = ("deepagents>=0.7,<0.8",)
+REQUIRES = ("deepagents>=0.7.32,<0.8",)
 POLICIES = {
     "deepagents": "DeepAgents",
     "deepagents, tuned": "DeepAgentsTuned",

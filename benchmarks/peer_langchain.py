@@ -17,7 +17,7 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from peer_notes import Notes
 
-REQUIRES = ("langchain>=1.4,<2",)
+REQUIRES = ("langchain>=1.5.2,<2",)
 POLICIES = {
     "langchain ClearToolUsesEdit": "ClearToolUses",
     "langchain Summarization": "Summarize",

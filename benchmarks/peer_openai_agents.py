@@ -1,11 +1,12 @@
-"""The OpenAI Agents SDK's sessions that keep a history small, as policies.
+"""The OpenAI Agents SDK's sessions and its filter that keep a history small, as policies.
 
 `OpenAIResponsesCompactionSession` asks the service to compact at the end of a run, once there are ten items that are
 no words of the user; the service keeps those and one encrypted item, in place of which a note stands here. In between,
 a run grows. `openai-agents-context-compaction` is a session that shows the newest items when a run begins: 30, as in
-its documentation.
-Tuned: both are called before each call of the model, as a loop of one's own may do, and by tokens: compacted above 75 %
-of the window, and the newest items that fill the window.
+its documentation. `ToolOutputTrimmer` is a filter before each call: of large results, but for those since the user's
+last but one message, 200 characters stay.
+Tuned: both sessions are called before each call of the model, as a loop of one's own may do, and by tokens: compacted
+above 75 % of the window, and the newest items that fill the window.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx2
-from agents import SQLiteSession
+from agents import Agent, SQLiteSession
+from agents.extensions import ToolOutputTrimmer
 from agents.memory import OpenAIResponsesCompactionSession
+from agents.run import CallModelData, ModelInputData
 from chat import Chat, Tokens, content_text, visible_text
 from openai import AsyncOpenAI
 from openai_agents_context_compaction import LocalCompactionSession
@@ -28,6 +31,7 @@ REQUIRES = ("openai-agents>=0.24", "openai-agents-context-compaction>=0.3")
 POLICIES = {
     "openai-agents CompactionSession": "Compaction",
     "openai-agents CompactionSession, tuned": "CompactionTuned",
+    "openai-agents ToolOutputTrimmer": "Trimmed",
     "openai-agents-context-compaction": "Local",
     "openai-agents-context-compaction, tuned": "LocalTuned",
 }
@@ -197,6 +201,19 @@ class CompactionTuned(Compaction):
 
     def _full(self, history: dict[str, Any]) -> bool:
         return self.count(to_chat(history["session_items"])) > self.room(_TRIGGER)
+
+
+class Trimmed(Sessions):
+    """The whole session, older results trimmed."""
+
+    async def begin(self) -> list[Any]:
+        return list(await self._stored.get_items())
+
+    def step(self, new: list[Chat]) -> list[Chat]:
+        super().step(new)
+        data = ModelInputData(input=list(self._run), instructions=None)
+        trimmed = ToolOutputTrimmer()(CallModelData(model_data=data, agent=Agent("agent"), context=None))
+        return [*self._system, *to_chat(list(trimmed.input))]
 
 
 class Local(Sessions):

@@ -25,7 +25,7 @@ from pydantic_ai_harness.compaction import (
 )
 from pydantic_ai_messages import TRIGGER, History
 
-REQUIRES = ("pydantic-ai-slim>=2,<3", "pydantic-ai-harness>=0.60")
+REQUIRES = ("pydantic-ai-slim>=2.62,<3", "pydantic-ai-harness>=0.62")
 POLICIES = {
     "pydantic-ai SlidingWindow": "Sliding",
     "pydantic-ai Summarizing": "Summarizing",

@@ -2,9 +2,11 @@
 
 At their defaults the two managers wait until the service refuses a request, as its loop does: then the sliding window
 (40 messages) shortens old results and drops old messages, and the other one summarises the oldest 30 % of the messages.
-Tuned: both begin at 85 % of the window and keep the first message; the window has no end but the model's, and half is
-summarised with the newest four messages left. "auto" is `Agent(context_manager="auto")`: large results and what was
-summarised go to a store, and its tool `retrieve_context` brings back any item that the context names.
+"auto" is `Agent(context_manager="auto")`: large results and what was summarised go to a store, and its tool
+`retrieve_context` brings back any item that the context names.
+Tuned: both managers begin at 85 % of the window and keep the first message; the window has no end but the model's, and
+half is summarised with the newest four messages left. "auto" is a pipeline of one's own: of a result of more than a
+twentieth of the window half as much is left, and above 95 % the oldest 30 % of the messages are summarised.
 """
 
 from __future__ import annotations
@@ -23,17 +25,19 @@ from strands.agent.conversation_manager import (
     SlidingWindowConversationManager,
     SummarizingConversationManager,
 )
+from strands.experimental.context_manager import Offload
 from strands.hooks import AfterModelCallEvent, BeforeModelCallEvent, MessageAddedEvent
 from strands.models import Model
 from strands.types.exceptions import ContextWindowOverflowException
 
-REQUIRES = ("strands-agents>=1.60,<2",)
+REQUIRES = ("strands-agents>=1.62,<2",)
 POLICIES = {
     "strands SlidingWindow": "Sliding",
     "strands SlidingWindow, tuned": "SlidingTuned",
     "strands Summarizing": "Summarizing",
     "strands Summarizing, tuned": "SummarizingTuned",
     "strands auto": "Auto",
+    "strands auto, tuned": "AutoTuned",
 }
 
 logging.getLogger("strands").setLevel(logging.CRITICAL)
@@ -233,6 +237,14 @@ class Auto(Managed):
         for reference in run(stash.list()):
             if reference in text:
                 yield "\n".join(_strings(run(stash.retrieve(reference))))
+
+
+class AutoTuned(Auto):
+    def options(self) -> dict[str, Any]:
+        limit = self.window // 20
+        large = Offload.truncate("tool_results", {"preview_tokens": limit // 2}).when(threshold=limit)
+        old = Offload.summarize("*").when(utilization=0.95, preserve_recent=0.7)
+        return {"context_manager": {"strategies": [large, old]}}
 
 
 def _strings(value: Any) -> Iterator[str]:

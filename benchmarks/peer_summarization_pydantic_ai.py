@@ -18,7 +18,7 @@ from pydantic_ai.usage import RunUsage
 from pydantic_ai_messages import History
 from pydantic_ai_summarization import DEFAULT_SUMMARY_PROMPT, ContextManagerCapability, SlidingWindowCapability
 
-REQUIRES = ("pydantic-ai-slim>=2,<3", "summarization-pydantic-ai>=0.1.11")
+REQUIRES = ("pydantic-ai-slim>=2.68,<3", "summarization-pydantic-ai>=0.1.11")
 POLICIES = {
     "summarization-pydantic-ai": "Managed",
     "summarization-pydantic-ai, tuned": "ManagedTuned",

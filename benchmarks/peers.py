@@ -1,9 +1,9 @@
 """Environments with other libraries and this one; the library's own environment never has them.
 
 `.venv-adapters/main` is used when it is there (scripts/adapter_environments.sh makes it); otherwise an environment is
-made once in `.venv-bench/NAME`, which needs the package index and is asked for on a terminal. `AUTOCONTEXT_BENCH_PEERS`
-answers beforehand: `yes` installs, `no` leaves all peers out. Without an answer, and with an index out of reach, the
-benchmarks say so and go on without the peers.
+made in `.venv-bench/NAME`, and renewed when its versions are older than what is asked for, which needs the package
+index and is asked for on a terminal. `AUTOCONTEXT_BENCH_PEERS` answers beforehand: `yes` installs, `no` leaves all
+peers out. Without an answer, and with an index out of reach, the benchmarks say so and go on without the peers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = {
-    "frameworks": ("langchain>=1,<2", "agentscope>=2,<3", "agent-framework-core>=1,<2", "openai-agents>=0.24"),
+    "frameworks": (
+        "langchain>=1.5.2,<2",
+        "agentscope>=2.0.11,<3",
+        "agent-framework-core>=1.23,<2",
+        "openai-agents>=0.24",
+    ),
     "agentscope1": ("agentscope==1.0.21",),
     "storage": (
         "openai-agents>=0.24",
@@ -55,6 +60,12 @@ _NAMES = """
 import importlib.metadata as m, sys
 for name in sys.argv[1:]: print(name, m.version(name))
 import autocontext
+"""
+_COMPLETE = """
+import importlib.metadata as m, sys
+from pip._vendor.packaging.requirements import Requirement
+import autocontext
+for each in map(Requirement, sys.argv[1:]): assert each.specifier.contains(m.version(each.name), prereleases=True), each
 """
 
 
@@ -116,8 +127,9 @@ def python_with(environment: str) -> str:
 
 
 def _complete(python: Path, environment: str) -> bool:
-    asked = subprocess.run([python, "-c", _NAMES, *packages(environment)], capture_output=True, check=False, cwd=ROOT)
-    return asked.returncode == 0
+    """Whether an environment has what is asked for: a library measured in an old version would be wronged."""
+    command = [python, "-c", _COMPLETE, *ENVIRONMENTS[environment]]
+    return subprocess.run(command, capture_output=True, check=False, cwd=ROOT).returncode == 0
 
 
 def _make(home: Path, environment: str) -> str:

@@ -135,13 +135,19 @@ def rows_beside_peers(
     windows = ["--windows", ",".join(map(str, asked.windows))]
     beside = []
     for environment, names in apart.items():
-        policies = ["--policy", str(PEERS[names[0]].file)]
-        found = rows_from(environment, f"{name}.py", [*policies, *windows, *passed_on, *files])
+        found = rows_from(environment, f"{name}.py", [*_chosen(names), *windows, *passed_on, *files])
         rows += [row for row in found if row["policy"] in names]
         beside.append(versions(environment))
     asked.beside = ", ".join(filter(None, beside))
     places = {policy: n for n, policy in enumerate(asked.policies)}
     return sorted(rows, key=lambda row: (asked.windows.index(row["window"]), places.get(row["policy"], -1)))
+
+
+def _chosen(names: Sequence[str]) -> list[str]:
+    """How an environment is told of policies of one file; of a file from elsewhere it knows no names, so takes all."""
+    file = PEERS[names[0]].file
+    policies = names if file.parent == Path(__file__).resolve().parent else [str(file)]
+    return [word for policy in policies for word in ("--policy", policy)]
 
 
 def progress(text: str) -> None:

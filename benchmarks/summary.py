@@ -16,7 +16,7 @@ Table = list[dict[str, str]]
 OURS = "this library"
 LIBRARIES = (
     r"langchain|agent-framework|agentscope|deepagents|strands|pydantic-ai|openai-agents|headroom|llmslim"
-    r"|summarization-pydantic-ai|compact-middleware|cliffcompaction|contextpress"
+    r"|summarization-pydantic-ai|compact-middleware|cliffcompaction|contextpress|secondwind|trimtok"
 )
 PLAIN = ("everything", "truncate", "hysteresis 50", "hysteresis 75", "lines", "lines30", "casefile")
 """Methods that need no library."""

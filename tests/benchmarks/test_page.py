@@ -28,6 +28,39 @@ def test_a_table_takes_its_place_and_nothing_else():
     assert put(once, "recall", "| 2 |") == once.replace("old", "2")
 
 
+HEAD = "| policy | window | x |\n| --- | --- | --- |\n"
+OLD = (
+    HEAD
+    + "| a | 4,000 | 1 |\n| c, tuned | 4,000 | 2 |\n| a | 16,000 | 3 |\n| c, tuned | 16,000 | 4 |\n\ndate 1, commit x"
+)
+ORDER = ["a", "b", "c, tuned"]
+
+
+def test_rows_that_are_measured_later_take_their_places():
+    new = f"{HEAD}| b | 16,000 | 9 |\n| c, tuned | 4,000 | 8 |\n| c, tuned | 16,000 | 7 |\n\ndate 2, commit y\n"
+    once = pages.joined(OLD, new, ORDER)
+    assert once == (
+        f"{HEAD}| a | 4,000 | 1 |\n| c, tuned | 4,000 | 8 |\n| a | 16,000 | 3 |\n| b | 16,000 | 9 |\n"
+        "| c, tuned | 16,000 | 7 |\n\ndate 1, commit x\n\nrows of b; c, tuned: date 2, commit y"
+    )
+    assert pages.joined(once, new, ORDER) == once
+    again = pages.joined(once, f"{HEAD}| b | 16,000 | 5 |\n\ndate 3, commit z", ORDER)
+    assert again.endswith("\n\nrows of c, tuned: date 2, commit y\n\nrows of b: date 3, commit z")
+    assert "| b | 16,000 | 5 |" in again
+
+
+def test_rows_with_other_columns_are_refused():
+    with pytest.raises(SystemExit, match="measure all of it"):
+        pages.joined(OLD, OLD.replace("| x |", "| y |"), ORDER)
+
+
+def test_only_policies_can_be_measured_one_by_one():
+    command = [sys.executable, str(measure.ROOT / "benchmarks" / "page.py"), "turn", "--policy", "truncate"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "only recall, handover, cost measure policies" in done.stderr
+
+
 def test_every_benchmark_has_a_page_with_its_table():
     assert places(TEXT) == ["cost", "recall"]
     assert [places(result(name).read_text("utf-8")) for name in BENCHMARKS] == [[name] for name in BENCHMARKS]

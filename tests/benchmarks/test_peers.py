@@ -5,13 +5,14 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import peers
 import pytest
 from chat import Tokens
 from peer_notes import Notes
 from policies import PEERS, POLICIES, make
-from replays import options, rows_beside_peers
+from replays import _chosen, options, rows_beside_peers
 
 pytestmark = pytest.mark.repo
 
@@ -26,6 +27,15 @@ def test_this_interpreter_needs_none():
 def test_distributions_are_named_without_versions():
     assert peers.packages("agentscope1") == ["agentscope"]
     assert peers.packages("diskcache") == ["diskcache"]
+
+
+@pytest.mark.parametrize(
+    ("requirements", "complete"),
+    [(("pydantic>=2,<3",), True), (("pydantic>=2", "pydantic>=99"), False), (("no-such-library",), False)],
+)
+def test_an_environment_with_an_older_version_is_not_used(monkeypatch, requirements, complete):
+    monkeypatch.setitem(peers.ENVIRONMENTS, "one", requirements)
+    assert peers._complete(Path(sys.executable), "one") is complete
 
 
 @pytest.mark.parametrize("environment", peers.ENVIRONMENTS)
@@ -62,6 +72,13 @@ def test_rows_come_in_the_order_they_were_asked_for():
     assert [(row["window"], row["policy"]) for row in found] == [
         (2_000, "lines"), (2_000, "truncate"), (1_000, "lines"), (1_000, "truncate"),
     ]  # fmt: skip
+
+
+def test_only_the_policies_that_are_asked_for_are_measured(monkeypatch, tmp_path):
+    assert _chosen(["strands auto, tuned"]) == ["--policy", "strands auto, tuned"]
+    mine = PEERS["strands auto"]._replace(file=tmp_path / "mine.py")
+    monkeypatch.setitem(PEERS, "mine", mine)
+    assert _chosen(["mine"]) == ["--policy", str(mine.file)]
 
 
 ASKED = "import peers; print(peers._may_install('diskcache'))"

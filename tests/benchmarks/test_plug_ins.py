@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -127,9 +128,10 @@ def test_without_peers_the_benchmark_says_what_is_left_out(tmp_path):
         "made = peers.ROOT; peers.ROOT = pathlib.Path(sys.argv.pop(1)); import handover\n"
         "sys.exit(handover.main())"
     )
+    unasked = {name: value for name, value in os.environ.items() if name != "AUTOCONTEXT_BENCH_PEERS"}
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path), "--windows", "2000", str(talk)], capture_output=True, text=True,
-        check=True, cwd=peers.ROOT, stdin=subprocess.DEVNULL, timeout=120,
+        check=True, cwd=peers.ROOT, stdin=subprocess.DEVNULL, timeout=120, env=unasked,
     )  # fmt: skip
     rows = re.findall(r"^(\S+)", done.stdout, re.MULTILINE)
     assert rows[:5] == ["policy", "truncate", "casefile", "lines30", "autocontext"]
