@@ -148,7 +148,7 @@ def test_the_airline_example_is_what_the_library_makes() -> None:
     [example] = re.findall(r"^```text\n(m1-.*?)^```$", page, re.DOTALL | re.MULTILINE)
     head, *note, tail = (re.sub(r"^\S+  +", "", line).strip() for line in example.splitlines())
     assert head == "unchanged"
-    assert tail.startswith("unchanged, but two results in short: ")
+    assert tail.startswith("unchanged, but three results in short: ")
     ranges = [[int(n) for n in re.findall(r"m(\d+)", line.split()[0])] for line in example.splitlines()]
     (first, before), (after, last) = ranges[0], ranges[-1]
     assert (first, last, len(view)) == (1, len(messages[:-2]), before + 1 + last - after + 1)
@@ -156,9 +156,11 @@ def test_the_airline_example_is_what_the_library_makes() -> None:
     behind = memory.reload(view[before].origin.uuid if view[before].origin else "")
     assert behind == messages[before : after - 1]
     changed = [(m, said) for m, said in zip(view[before + 1 :], messages[after - 1 : last], strict=True) if m != said]
-    assert len(changed) == 2
+    assert len(changed) == 3
     # The number of characters left out depends on the length of ids, which are drawn.
-    mark = re.sub(r"\d+(?= of)", r"\\d+", re.escape(tail.partition("… ")[2]).replace(r"\ ", " "))
+    mark = re.sub(
+        r"\d+(?= of)", r"\\d+", re.escape(tail.partition("… ")[2]).replace(r"\ \[", r"\n\[").replace(r"\ ", " ")
+    )
     assert re.search(mark, changed[0][0].tool_results[0].text)
     text, at = view[before].text, 0
     for line in note:
