@@ -332,14 +332,20 @@ class WorkLedger:
         return block.text if isinstance(block, TextBlock | ToolResultBlock) else ""
 
     def tools(self, only: Runs) -> Counter[str]:
-        """How often each tool was called in these messages, notes left out; the cost grows with the tools alone."""
+        """How often each tool was called in these messages, notes left out; the cost is bounded by the tools."""
         told = [False] if self.typed not in (0, len(self.calls)) else [False, True]  # as `told_calls`
         firsts = dict[str, int]()
         counts = Counter[str]()
         for first, last in only.pairs:
             start = bisect_left(self.calls, first, key=_number)
             stop = bisect_right(self.calls, last, lo=start, key=_number)
-            for (name, typed), places in self._places.items() if start < stop else ():
+            if stop - start < len(self._places):  # then looking at the calls costs less
+                for at in range(start, stop):
+                    if (call := self.calls[at]).typed in told:
+                        firsts[call.name] = min(firsts.get(call.name, stop), at)
+                        counts[call.name] += 1
+                continue
+            for (name, typed), places in self._places.items():
                 at = bisect_left(places, start)
                 if typed in told and (called := bisect_left(places, stop, lo=at) - at):
                     firsts[name] = min(firsts.get(name, stop), places[at])

@@ -12,6 +12,7 @@ from autocontext.strategies.instructions import instructions
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
 from autocontext.text.excerpts import excerpt
+from autocontext.text.quoting import quoted
 
 LAST_RESORT_PREVIEW = "LAST_RESORT_PREVIEW"
 LEAST = 80
@@ -118,7 +119,8 @@ class Previews:
         short = excerpt(text, limit, self._worth.after(i))
         if not short.text:
             return rendering.head_and_tail(text, limit) + rest
-        return f"{short.text}\n{rendering.left_out(number, short)}"
+        shown = quoted(short.text) if short.reformatted else short.text
+        return f"{shown}\n{rendering.left_out(number, short)}"
 
     def _results(self, m: Msg) -> dict[int, str]:
         """By place in the message, the results that may be cut."""

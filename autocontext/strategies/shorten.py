@@ -143,12 +143,12 @@ class Shorten:
         oldest_first = [*spared][::-1]
         least = self._characters
         lengths = dict.fromkeys((max(least, min(2 * least, _ENOUGH)), least))
-        newest, none, working_on = recent(view, self.config), dict[int, int](), {*in_hand(view)}
+        newest, none, written = recent(view, self.config), dict[int, int](), self._written(view)
         answered = [i for i in self._answered(view) if i not in chosen]
         # Before something is left out, all that can be is told in a form in which nothing is, also of the newest.
         stages: list[tuple[int | None, list[int], Mapping[int, int], int]] = [
-            (None, [i for i in answered if i < newest and i not in spared], none, further),
-            (None, [i for i in answered if i >= newest and i not in working_on], none, 0),
+            (None, [i for i in answered if i < newest and not (i in spared and i in written)], none, further),
+            (None, [i for i in answered if i >= newest and i not in written], none, 0),
             *((length, others, spared, further) for length in lengths),
             *((length, oldest_first, none, 0) for length in lengths),
         ]
@@ -192,6 +192,10 @@ class Shorten:
         keep = stays(self.config, view, by_result=True)
         before = [i for i in range(view.unread) if view.messages[i].tool_results]
         return [i for i in before if i not in self._over and not keep(view.messages[i])]
+
+    def _written(self, view: View) -> set[int]:
+        """Where results of several lines are that the agent is working on: the next edit of a file names its lines."""
+        return {i for i in in_hand(view) if any("\n" in text for text in self._results(view.messages[i]).values())}
 
     def _bulk(self, view: View, places: Container[int]) -> list[int]:
         """Where messages say little: lists that are told again, results that repeat their calls, then floods.
@@ -369,7 +373,8 @@ class Shorten:
 
 
 def _marked(short: Excerpt, number: int) -> str:
-    return f"{quoted(short.text)}\n{rendering.left_out(number, short)}".lstrip()
+    mark = rendering.left_out(number, short)
+    return f"{quoted(short.text)}\n{mark}" if short.text else mark
 
 
 def _repeats(pair: Answered) -> bool:

@@ -25,6 +25,8 @@ _REPEATED = 0.05
 """Share of its worth that remains of a piece that a later result has, too: a template, or the same page again."""
 _LEAST_ECHO = 16
 """Characters of a piece that stands in its call by no chance."""
+_LEAST_CELL = 4
+"""Of a cell of a table; a count stands anywhere."""
 _SHORT = 40
 """Characters of a piece that may stand in many results by chance."""
 _IMPORT = re.compile(
@@ -128,8 +130,8 @@ class Worth:
         if _NO_VALUE.fullmatch(piece):
             return 0.0
         # Its call says it; but what a shell echoes may say which of two things has happened.
-        said = [piece.rstrip(",")] if not piece.startswith("|") else piece.strip("|").split("|")
-        if len(piece) >= _LEAST_ECHO and all(part in called for part in said) and not ERROR.search(piece):
+        echoed = piece.rstrip(",") in called or (piece.startswith("|") and _has_cells(called, piece))
+        if len(piece) >= _LEAST_ECHO and echoed and not ERROR.search(piece):
             return 0.0
         values, words = self._values_in(piece), frozenset(terms(piece))
         taken = sum(1 for value in self._used_of(piece) if self._last_use.get(value, -1) > index)
@@ -145,3 +147,9 @@ class Worth:
         # Many records are "pending"; only a longer piece, or one with a number, is the same thing again.
         may_differ = len(piece) <= _SHORT and not any(map(str.isdigit, piece))
         return worth * (_REPEATED if self._last_seen.get(piece, -1) > index and not may_differ else 1.0)
+
+
+def _has_cells(called: str, row: str) -> bool:
+    """Whether the arguments of a call have all cells of a row of a table, none of them so short that it is chance."""
+    cells = filter(None, row.strip("|").split("|"))
+    return all(len(cell) >= _LEAST_CELL and cell in called for cell in cells)

@@ -69,8 +69,9 @@ def _printed(text: str) -> Said | None:
 def _record(text: str) -> Said | None:
     if '"content"' not in text or not text.lstrip().startswith("{"):
         return None
+    twice = list[int]()
     try:
-        record: Any = json.loads(text)
+        record: Any = json.loads(text, object_pairs_hook=lambda pairs: _noted(pairs, twice))
     except (ValueError, RecursionError):
         return None
     content = record.get("content")
@@ -82,4 +83,14 @@ def _record(text: str) -> Said | None:
         return None
     beside = [value for name, value in record.items() if name not in ("content", "isError")]
     beside += [value for block in blocks for name, value in block.items() if name not in ("type", "text")]
-    return Said("\n".join(texts), record.get("isError") is True, beside.count(None) == len(beside))
+    of_protocol = all(block.get("type") == "text" for block in blocks) and record.get("isError") in (None, True, False)
+    whole = of_protocol and not twice and beside.count(None) == len(beside)
+    return Said("\n".join(texts), record.get("isError") is True, whole)
+
+
+def _noted(pairs: list[tuple[str, Any]], twice: list[int]) -> dict[str, Any]:
+    """A record of JSON; that it says a key twice is noted."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        twice.append(len(pairs))
+    return record

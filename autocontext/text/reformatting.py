@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
+from unicodedata import category
 
 from autocontext.caches import cached
 from autocontext.text.protocol_results import said
@@ -27,6 +28,10 @@ TABLE = "|-|"
 """What stands below the head of a table."""
 _INLINE = 120
 """Characters of a record or list in a list or record that stands in one line."""
+_MOST_NAMES = 4
+"""Of records within each other, whose names together head a column."""
+_USUAL = {*"\n\t\r\u200c\u200d"}
+"""Control characters of plain text, and joiners that some scripts are written with."""
 _BARE_KEY = re.compile(r"[\w-]+")
 _OTHER_VALUE = re.compile(r"""-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|NaN|-?Infinity|[-"'#>|{[].*""")
 """Texts that would read as something else than a text without quotes."""
@@ -46,12 +51,17 @@ class _Number(str):
 def reformatted(text: str) -> str | None:
     """The same in a shorter form; None if there is none."""
     opened = said(text)
-    words = opened.text if opened.whole else text
+    words = opened.text if opened.whole and not _escaped(opened.text) else text
     tables = as_tables(words)
     told = words if tables is None or len(tables) > _WORTHWHILE * len(words) else tables
     if told == text:
         return None
-    return f"isError: true\n{told}" if opened.is_error and opened.whole else told
+    return f"isError: true\n{told}" if opened.is_error and words == opened.text else told
+
+
+def _escaped(text: str) -> bool:
+    """Whether a text has characters that only escapes should bring: half of a pair, controls, directions of writing."""
+    return any(category(sign) in ("Cc", "Cf", "Cs") for sign in {*text} - _USUAL)
 
 
 def as_tables(text: str) -> str | None:
@@ -133,12 +143,13 @@ def _by_key(record: Mapping[str, _Json]) -> dict[tuple[str, ...], _Json]:
     return {(key,): value for key, value in record.items()}
 
 
-def _flat(record: Mapping[str, _Json]) -> dict[tuple[str, ...], _Json]:
-    """A record's values by their paths; of records in it, those whose keys are plain names."""
+def _flat(record: Mapping[str, _Json], levels: int = _MOST_NAMES) -> dict[tuple[str, ...], _Json]:
+    """A record's values by their paths; of records in it, those whose keys are plain names, some levels deep."""
     flat: dict[tuple[str, ...], _Json] = {}
     for key, value in record.items():
-        if isinstance(value, dict) and value and all(map(_BARE_KEY.fullmatch, (key, *value))):
-            flat.update({(key, *path): own for path, own in _flat(value).items()})
+        plain = levels > 1 and isinstance(value, dict) and value and all(map(_BARE_KEY.fullmatch, (key, *value)))
+        if plain:
+            flat.update({(key, *path): own for path, own in _flat(value, levels - 1).items()})
         else:
             flat[(key,)] = value
     return flat

@@ -247,9 +247,16 @@ def shorten(flight: Flight, seconds: int) -> Work[None]:
 def outlast(database: Database) -> str:
     """Compute for longer than a lease lasts while another cache waits: the time passes for the lease alone."""
     flights, end = Flights.of(database), time.monotonic() + GUARD
-    while not (waiting := [f.waits_for for f in flights._watched if f.waits_for]) and time.monotonic() < end:
+
+    def waited_for() -> list[Flight]:
+        watched = [*flights._watched]
+        waiting = {flight.waits_for for flight in watched}
+        return [flight for flight in watched if flight.holder in waiting]
+
+    while not (found := waited_for()):
+        assert time.monotonic() < end
         time.sleep(0.005)
-    [flight] = [f for f in flights._watched if f.holder in waiting]
+    [flight] = found
     for _ in range(2):
         left = database.read(lambda: ends(flight))
         database.write(lambda: shorten(flight, LEASE * 3 // 4))

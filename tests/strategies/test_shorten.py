@@ -582,3 +582,41 @@ def test_a_file_that_the_agent_is_changing_stays_as_it_is_written() -> None:
     ]
     assert results[1] == text
     assert results[0] != log(1)
+
+
+def test_a_record_that_the_agent_is_working_on_is_told_whole_before_others_are_cut() -> None:
+    """A record in one line is no text to edit: its table says the same, and leaves room for the older ones."""
+    orders = {f"W{n}": json.dumps({"order": f"W{n}", "customer": "K2", "items": FLIGHTS[:6]}) for n in range(4)}
+    messages = [user("Go.")]
+    for id_, text in orders.items():
+        messages += tool_exchange("get_order", {"order": id_}, text)
+    messages += [
+        *tool_exchange("change_order", {"order": "W3", "to": "K7"}, "ok"),
+        assistant("Done."),
+        user("And now?"),
+    ]
+    size = AutoContextMemory(ALONE).count(messages)
+    saved = sum(len(text) - len(reformatted(text) or "") - 60 for text in orders.values())
+    config = ALONE.model_copy(update={"target_ratio": (size - saved / 4) / 4_000, "keep_recent": 0.2})
+    results = [r.text for m in passed(messages, config).messages for r in m.tool_results]
+    told = [
+        f"{reformatted(text)}\n[m{2 * n + 3}: reformatted, nothing left out]" for n, text in enumerate(orders.values())
+    ]
+    assert results == [*told, "ok"]
+
+
+@pytest.mark.parametrize(("status", "field"), [("active", "open"), ("gesperrt", "offen"), ("未付款", "逾期")])
+def test_figures_of_records_that_a_call_names_are_no_echo_of_it(status: str, field: str) -> None:
+    """A figure of one or two digits stands in any list of numbers."""
+    numbers = list(range(100_000, 100_040))
+    rows = [{"account": n, "status": status, field: n % 9, "late": n % 4} for n in numbers]
+    asked = {"status": status, "accounts": numbers}
+    messages = [
+        user("Go."),
+        *tool_exchange("get_accounts", asked, json.dumps(rows, ensure_ascii=False)),
+        assistant("Seen."),
+    ]
+    config = ALONE.model_copy(update={"max_token": 8_000, "target_ratio": 0.05})
+    [result] = [r.text for m in passed([*messages, user("And?")], config).messages for r in m.tool_results]
+    assert "reformatted" in result
+    assert result.count(f"|{status}|") > 5

@@ -290,3 +290,42 @@ def test_without_room_for_a_row_the_text_itself_is_cut() -> None:
     short = excerpt(json.dumps(flights), 200, lambda piece: 1.0)
     assert short.text
     assert not short.reformatted
+
+
+@pytest.mark.parametrize("sign", ["\ud83d", "\x00", "\x1b[2J", "\u202e"])
+def test_signs_that_were_escaped_stay_so(sign: str) -> None:
+    """A tool that cuts an emoji in two must not make a request that cannot be encoded."""
+    lines = "\n".join(f'Zeile "{n}" der Liste {sign}' for n in range(20))
+    answer = json.dumps({"content": [{"type": "text", "text": lines}]})
+    assert answer.isascii()
+    assert reformatted(answer) is None
+    printed = f"meta=None content=[TextContent(type='text', text={lines!r}, annotations=None)] isError=False"
+    assert reformatted(printed) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"content": [{"type": "text", "text": "deleted 5 rows", "text": "fine"}]}',
+        '{"content": [{"type": "text", "text": "a"}], "content": [{"type": "text", "text": "b"}]}',
+        '{"content": [{"type": "text", "text": "x"}], "isError": "disk full on /dev/sda1"}',
+    ],
+)
+def test_what_only_looks_like_the_protocol_stays(answer: str) -> None:
+    assert reformatted(answer) is None
+
+
+def test_blocks_of_other_kinds_keep_their_kind() -> None:
+    told = reformatted('{"content": [{"type": "heading", "text": "Alt"}, {"type": "deleted", "text": "weg"}]}')
+    assert told == "content:\n |type|text|\n |-|-|\n |heading|Alt|\n |deleted|weg|"
+
+
+def test_deep_records_take_time_by_their_size() -> None:
+    """Names of columns are joined some levels deep only."""
+    deep = "{" + ", ".join(f'"k{n}": {n}' for n in range(500)) + "}"
+    for _ in range(150):
+        deep = f'{{"a": {deep}}}'
+    told = as_tables(f"[{deep}, {deep}]")
+    assert told is not None
+    assert told.startswith("|a.a.a.a|\n|-|\n|{a: {")
+    assert read(told) == plain(f"[{deep}, {deep}]")
