@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext.text.excerpts import _parents, alone, excerpt, pieces, without_number
+from autocontext.text.reformatting import reformatted
 
 TEXTS = st.text(st.sampled_from('ab1 .,;\n"{}[]:…错。\\'), max_size=1_500) | st.lists(
     st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=30), max_size=5), max_size=30
@@ -30,12 +31,16 @@ def test_pieces_cover_all_that_is_not_blank_in_order(text: str) -> None:
 
 @given(TEXTS, st.integers(1, 600))
 def test_an_excerpt_is_short_and_stands_in_the_text(text: str, characters: int) -> None:
-    short, missing, *_ = excerpt(text, characters, worth)
+    short, missing, size, in_other_form = excerpt(text, characters, worth)
+    assert size == len(text)
     if len(text) <= characters:
         assert (short, missing) == (text, 0)
         return
     assert len(short) <= characters
-    if "…" not in text:
+    if in_other_form:
+        text = reformatted(text) or ""
+        assert (missing == 0) == (short == text)
+    elif "…" not in text:
         assert missing >= len(text) - len(short)
         assert missing - (len(text) - len(short)) <= 4 * (short.count("…") + 1)
     if "…" not in text and short:
