@@ -6,7 +6,7 @@ same state, and a crash between two entries leaves the state after the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from copy import copy
 from itertools import chain
 from typing import NamedTuple, overload
@@ -80,24 +80,26 @@ class Log:
 
     def fork(self) -> Log:
         """An independent copy of this log."""
-        _ = self.view_messages  # read now, so that both hold the same objects: counts go by identity
-        fork = copy(self)
-        for name, reading in vars(self).items():
-            if isinstance(reading, list | dict | set | Recorded):
-                setattr(fork, name, reading.copy())
+        fork = self._copied(but=("messages",))
         fork.messages = self.messages.copy(fork.entries)
         return fork
 
     def as_it_is(self) -> Log:
         """A reading of this log as it is now, while others go on recording here: what only grows is not copied."""
-        _ = self.view_messages  # as in `fork`
-        now = copy(self)
-        for name, reading in vars(self).items():
-            if name in ("entries", "original"):
-                setattr(now, name, First(reading))
-            elif name not in ("messages", "place") and isinstance(reading, list | dict | set):
-                setattr(now, name, reading.copy())
+        growing = ("entries", "original")
+        now = self._copied(but=(*growing, "messages", "place"))
+        for name in growing:
+            setattr(now, name, First(getattr(self, name)))
         return now
+
+    def _copied(self, *, but: Container[str]) -> Log:
+        """A log with containers of its own, but for those of these names."""
+        _ = self.view_messages  # read now, so that both hold the same objects: counts go by identity
+        new = copy(self)
+        for name, reading in vars(self).items():
+            if name not in but and isinstance(reading, list | dict | set | Recorded):
+                setattr(new, name, reading.copy())
+        return new
 
     def renew(self, log: Log) -> ViewChange:
         """What `log.as_it_is()` was, as it is now; return how the view changed."""

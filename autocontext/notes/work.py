@@ -290,9 +290,14 @@ class WorkLedger:
         return self.rated.once(key, make)
 
     @property
+    def _tells_all(self) -> bool:
+        """Whether notes tell of all calls: of the agent's own, or, where it has no tools, of the typed ones."""
+        return self.typed in (0, len(self.calls))
+
+    @property
     def told_calls(self) -> list[Call]:
         """The calls that notes tell of: where the agent has tools, commands in its texts are examples."""
-        if self.typed in (0, len(self.calls)):
+        if self._tells_all:
             return self.calls
         return self.remembered("told calls", lambda: [call for call in self.calls if not call.typed])
 
@@ -333,7 +338,7 @@ class WorkLedger:
 
     def tools(self, only: Runs) -> Counter[str]:
         """How often each tool was called in these messages, notes left out; the cost is bounded by the tools."""
-        told = [False] if self.typed not in (0, len(self.calls)) else [False, True]  # as `told_calls`
+        told = (False, True) if self._tells_all else (False,)
         firsts = dict[str, int]()
         counts = Counter[str]()
         for first, last in only.pairs:

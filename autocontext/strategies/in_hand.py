@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from autocontext.history.view import View
@@ -20,8 +20,12 @@ _LONGEST_LINE = 2_000
 """Characters of a command's first line that are read."""
 
 
-def in_hand(view: View) -> Iterator[int]:
+def in_hand(view: View) -> Sequence[int]:
     """The messages with results and calls about files and records, those touched last first."""
+    return view.remembered(in_hand, lambda: _in_hand(view))
+
+
+def _in_hand(view: View) -> Sequence[int]:
     touched: dict[str, int] = {}
     """By thing, the last call about it."""
     texts: list[tuple[int, int]] = []
@@ -32,7 +36,7 @@ def in_hand(view: View) -> Iterator[int]:
         if things and not is_failure(pair.output):
             last = max(map(touched.__getitem__, things))
             texts += [(last, pair.result), (last, pair.call)]
-    return (i for _, i in dict.fromkeys(sorted(texts, reverse=True)))
+    return tuple(i for _, i in dict.fromkeys(sorted(texts, reverse=True)))
 
 
 def _things(arguments: Mapping[str, Any]) -> Iterator[str]:

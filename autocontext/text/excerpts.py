@@ -385,9 +385,8 @@ def _rows(text: str, found: Sequence[Piece]) -> dict[int, int]:
             parents[i] = head
         elif i and _separates(text[piece.start : piece.stop]) and _is_head(text, found[i - 1]):
             head = i - 1
-            if _SHORT_RULE.fullmatch(
-                text, piece.start, piece.stop
-            ):  # it costs little, and without it there is no table
+            # A short rule costs little, and without it there is no table.
+            if _SHORT_RULE.fullmatch(text, piece.start, piece.stop):
                 parents[i], head = head, i
     return parents
 
@@ -807,11 +806,9 @@ def excerpt(text: str, characters: int, worth: Callable[[str], float], *, repeat
     longer stays as it is. `worth` rates a piece. Without `repeats`, of lines that differ in hours and ids only a few
     are chosen.
     """
-    return (
-        Excerpt(text, 0, len(text))
-        if len(text) <= characters
-        else Excerpts(text, worth, repeats=repeats).of(characters)
-    )
+    if len(text) <= characters:
+        return Excerpt(text, 0, len(text))
+    return Excerpts(text, worth, repeats=repeats).of(characters)
 
 
 def _indent(text: str, start: int) -> str:

@@ -45,3 +45,11 @@ def normalized(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
 def _normalized(text: str, form: Literal["NFC", "NFKC"]) -> str:
     # Most texts are in normal form, and seeing that takes a hundredth of the time.
     return text if unicodedata.is_normalized(form, text) else unicodedata.normalize(form, text)
+
+
+def is_hidden(sign: str) -> bool:
+    """Whether a character is a control, a direction of writing, half of a pair, or the like: it is not seen.
+
+    The joiners that some scripts are written with are none, nor are tabs and the ends of lines.
+    """
+    return unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign not in "\t\n\r\u200c\u200d"

@@ -9,9 +9,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
-from unicodedata import category
 
 from autocontext.caches import cached
+from autocontext.text.normal_forms import is_hidden
 from autocontext.text.protocol_results import said
 
 _LONGEST = 1_000_000
@@ -30,8 +30,6 @@ _INLINE = 120
 """Characters of a record or list in a list or record that stands in one line."""
 _MOST_NAMES = 4
 """Of records within each other, whose names together head a column."""
-_USUAL = {*"\n\t\r\u200c\u200d"}
-"""Control characters of plain text, and joiners that some scripts are written with."""
 _BARE_KEY = re.compile(r"[\w-]+")
 _OTHER_VALUE = re.compile(r"""-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|NaN|-?Infinity|[-"'#>|{[].*""")
 """Texts that would read as something else than a text without quotes."""
@@ -51,17 +49,13 @@ class _Number(str):
 def reformatted(text: str) -> str | None:
     """The same in a shorter form; None if there is none."""
     opened = said(text)
-    words = opened.text if opened.whole and not _escaped(opened.text) else text
+    # What its escapes stood for must not come into a request: half of an emoji cannot be encoded.
+    words = opened.text if opened.whole and not any(map(is_hidden, {*opened.text})) else text
     tables = as_tables(words)
     told = words if tables is None or len(tables) > _WORTHWHILE * len(words) else tables
     if told == text:
         return None
     return f"isError: true\n{told}" if opened.is_error and words == opened.text else told
-
-
-def _escaped(text: str) -> bool:
-    """Whether a text has characters that only escapes should bring: half of a pair, controls, directions of writing."""
-    return any(category(sign) in ("Cc", "Cf", "Cs") for sign in {*text} - _USUAL)
 
 
 def as_tables(text: str) -> str | None:
@@ -77,7 +71,7 @@ def as_tables(text: str) -> str | None:
         value = json.loads(
             text, parse_float=_Number, parse_int=_Number, parse_constant=_Number, object_pairs_hook=_record
         )
-        told = "\n".join(_lines(value, ""))
+        told = "\n".join(_lines(value, _table(value), ""))
     except (ValueError, RecursionError):
         return None
     return told if TABLE in told else None
@@ -91,11 +85,11 @@ def _record(pairs: Sequence[tuple[str, _Json]]) -> dict[str, _Json]:
     return record
 
 
-def _lines(value: _Json, indent: str) -> Iterator[str]:
-    """A value over as many lines as it takes."""
+def _lines(value: _Json, table: Sequence[Sequence[str]], indent: str) -> Iterator[str]:
+    """A value, or its table if it has one, over as many lines as it takes."""
     if len(indent) > _MOST_LEVELS:
         raise ValueError("too many levels")
-    if table := _table(value):
+    if table:
         yield from (f"{indent}|{'|'.join(cells)}|" for cells in table)
     elif isinstance(value, dict) and value:
         for key, own in value.items():
@@ -109,12 +103,13 @@ def _lines(value: _Json, indent: str) -> Iterator[str]:
 
 def _with_head(head: str, value: _Json, indent: str) -> Iterator[str]:
     """A value behind its key or the sign of an item, or below it where it is long."""
-    inline = _inline(value)
-    if not isinstance(value, dict | list) or (len(inline) <= _INLINE and not _table(value)):
+    table = _table(value)
+    inline = "" if table else _inline(value)
+    if inline and (len(inline) <= _INLINE or not isinstance(value, dict | list)):
         yield f"{head} {inline}"
     else:
         yield head
-        yield from _lines(value, f"{indent} ")
+        yield from _lines(value, table, f"{indent} ")
 
 
 def _table(value: _Json) -> list[list[str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import combinations, islice
@@ -28,6 +27,7 @@ from autocontext.plan import PlanLike, is_plan_block, plan_hint
 from autocontext.prompts import PromptConfig
 from autocontext.requests import ModelRequest
 from autocontext.text.language import language_of
+from autocontext.text.normal_forms import is_hidden
 from autocontext.text.quoting import quoted
 
 if TYPE_CHECKING:
@@ -79,11 +79,7 @@ def escaped(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join([ch if ch.isprintable() or not _is_hidden(ch) else f"\\u{ord(ch):04x}" for ch in text])
-
-
-def _is_hidden(ch: str) -> bool:
-    return unicodedata.category(ch) in ("Cc", "Cf", "Cs") and ch not in "\t\n\r\u200c\u200d"
+    return "".join([ch if ch.isprintable() or not is_hidden(ch) else f"\\u{ord(ch):04x}" for ch in text])
 
 
 def one_line(text: str) -> str:
