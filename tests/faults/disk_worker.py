@@ -13,6 +13,7 @@ import os
 import shutil
 import struct
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -140,8 +141,13 @@ class Work:
         assert {m.id for m in self.context.memories.all(user_id="u")} >= set(self.remembered)
 
 
-def play(folder: Path, disk: Disk, error: int, after: int, told: Counter[str]) -> bool:
+def play(disk: Disk, error: int, after: int, told: Counter[str]) -> bool:
     """Play the scenario with a failure after so many operations; returns whether it came that far."""
+    with _folder() as folder:
+        return _play(folder, disk, error, after, told)
+
+
+def _play(folder: Path, disk: Disk, error: int, after: int, told: Counter[str]) -> bool:
     work, struck = Work(folder), False
     disk.fail(error, after=after)
     for step in work.steps():
@@ -181,24 +187,26 @@ def _plain(text: str, folder: Path) -> str:
 
 def main(name: str, step: int) -> None:
     disk, told, rounds, struck = Disk(Path(os.environ["DISK_CONTROL"])), Counter[str](), 0, 0
-    home = Path(os.environ["DISK_UNDER"])
-    play(_emptied(home), disk, 0, 0, told)  # imports what is imported late
+    Path(os.environ["DISK_UNDER"]).mkdir()
+    play(disk, 0, 0, told)  # imports what is imported late
     before = disk.done
-    play(_emptied(home), disk, 0, 0, told)
+    play(disk, 0, 0, told)
     length = disk.done - before
     assert length > 50, f"only {length} operations were seen: SQLite is linked statically"
     for after in range(0, length, step):
         rounds += 1
-        struck += play(_emptied(home), disk, getattr(errno, name), after, told)
+        struck += play(disk, getattr(errno, name), after, told)
     print(f"{name}: {rounds} rounds of {length} operations, {struck} told")
     for text, count in told.most_common():
         print(f"{count:6} {text}")
 
 
-def _emptied(home: Path) -> Path:
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir()
-    return home
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """One of its own for each round: a call that the watch over leases had begun may still write to the last one."""
+    folder = Path(tempfile.mkdtemp(dir=os.environ["DISK_UNDER"]))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
