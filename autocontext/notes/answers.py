@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -189,6 +189,8 @@ _LIKE_WORDS = 2
 """Words with which rows of a kind begin: the host and port of each answer of a scanner."""
 _RECORD_PLACES = 1_000_000
 """The place of a field is that many times its place in the text, and the number of its record in a list."""
+_SHORT_TEXT, _BESIDE = 40, 2
+"""Lines up to which a text is about one thing, and lines before and after one that are about the same."""
 _MOST_TRIED = 6
 """Lines that may stand beside the best one: what is left of the room is no reason to quote one that tells little."""
 
@@ -634,23 +636,49 @@ def _record_of(place: int) -> int:
     return place % _RECORD_PLACES if place >= _RECORD_PLACES else 0
 
 
+def _line_of(place: int) -> int:
+    """The line that a place stands for."""
+    return place // _RECORD_PLACES - 1 if place >= _RECORD_PLACES else place
+
+
 def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left: int) -> None:
     """Add the next best pieces that fit into what is left of the room, each text once, of one record of a list only.
 
     A date of one beside the name of another would read as one record.
     """
-    record = _record_of(max(chosen))
+    [at] = chosen
+    record = _record_of(at)
     best: dict[str, int] = {}
     for place, piece in pieces:
         if len(best) == _MOST_TRIED:
             break
         best.setdefault(piece, place)
-    for piece, place in best.items():
+    for piece, place in _of_one_thing(at, pieces, best).items():
         of = _record_of(place)
         if len(piece) + 3 <= left and piece not in chosen.values() and (not of or not record or of == record):
             chosen[place] = piece
             left -= len(piece) + 3
             record = record or of
+
+
+def _of_one_thing(at: int, pieces: Sequence[tuple[int, str]], best: Mapping[str, int]) -> Mapping[str, int]:
+    """What may stand beside the piece at a place: in a long text the lines next to it, before the best of the others.
+
+    Of those only lines of the same kind or with a number, the first and the last count, and what failed: two other
+    lines from different parts of a page would read as if they were about one thing. Of files and records all.
+    """
+    first, last = min(pieces)[0], max(pieces)[0]
+    piece = dict(pieces)[at]
+    if _line_of(last) <= _SHORT_TEXT or without_number(piece) != piece or _BEGINS_JSON.match(piece):
+        return best
+    beside = {text: place for place, text in pieces if 0 < abs(_line_of(place) - _line_of(at)) <= _BESIDE}
+    kind = _kind(piece)
+
+    def may_stand(text: str, place: int) -> bool:
+        of_kind = (bool(kind) and _kind(text) == kind) or without_number(text) != text
+        return of_kind or place == first or (place == last and sums_up(text)) or _word_of_error(text) is not None
+
+    return beside | {text: place for text, place in best.items() if may_stand(text, place)}
 
 
 def _of_several(pieces: Sequence[tuple[int, str]], chosen: Container[int]) -> str:

@@ -20,6 +20,7 @@ from autocontext.notes.commands import handles
 from autocontext.notes.notes import is_note_tool
 from autocontext.notes.rated import Used
 from autocontext.notes.values import known_values
+from autocontext.text.excerpts import without_ids
 from autocontext.text.rendering import shared_start
 from autocontext.text.signs import ERROR
 
@@ -70,7 +71,9 @@ class _Around(NamedTuple):
     before: tuple[Call, ...]
     after: tuple[Call, ...]
     same: Call | None
-    """The one before on the same thing."""
+    """The one before that is equal, or else on the same thing."""
+    again: Call | None
+    """The next one that is equal."""
 
 
 class _Told(NamedTuple):
@@ -117,6 +120,7 @@ class Deeds:
         """Distinct calls, the latest at the end."""
         self._things = self._known_things()
         self._before = ledger.of_newest_calls(_before)
+        self._again = ledger.of_newest_calls(_again)
         self._newest_done = ledger.of_newest_calls(_newest_done)
         self._sorted_labels: dict[str, list[str]] = {}
 
@@ -265,7 +269,7 @@ class Deeds:
     def _around(self, call: Call) -> _Around:
         calls, at = self._by_tool[call.name], self._position[id(call)]
         before, after = tuple(calls[max(0, at - _NEAR) : at]), tuple(calls[at + 1 : at + 1 + _NEAR])
-        return _Around(before, after, self._before.get(call))
+        return _Around(before, after, self._before.get(call), self._again.get(call))
 
     def _beside(self, call: Call, around: _Around) -> frozenset[str]:
         """Lines and fields of the tool's answers to other arguments both just before and just after a call.
@@ -287,11 +291,22 @@ class Deeds:
         return frozenset(shape_of(line) for line in lines if not (same and _names(line) and shape_of(line) == line))
 
     def _changed(self, call: Call, around: _Around) -> frozenset[str]:
-        """Lines and fields of an answer that the one before on the same thing, mostly alike, does not have."""
-        if around.same is None:
-            return frozenset()
-        now, then = (lines_and_fields(self._ledger.result_of(c)) for c in (call, around.same))
-        return now - then if len(now & then) >= _ALIKE * len(now) else frozenset()
+        """Lines and fields of an answer that another on the same thing, mostly alike, does not have.
+
+        That is the one before, and of equal calls the next one, too: what differs between two runs is what has changed,
+        unless that is an hour, an id, or a measure of the tool's own work.
+        """
+        now, changed = lines_and_fields(self._ledger.result_of(call)), set[str]()
+        for other in filter(None, (around.same, around.again)):
+            then = lines_and_fields(self._ledger.result_of(other))
+            if len(now & then) < _ALIKE * len(now):
+                continue
+            new = now - then
+            if other.digest == call.digest:
+                known = {*map(without_ids, map(shape_of, then - now))}
+                new = {line for line in new if line.startswith('"') or without_ids(shape_of(line)) not in known}
+            changed |= new
+        return frozenset(changed)
 
     # -------------------------------------------------------------------------------------------------------- things
     def _known_things(self) -> dict[str, str]:
@@ -419,14 +434,28 @@ def _is_phrase(answer: str) -> bool:
 
 
 def _before(calls: Iterable[Call]) -> dict[Call, Call]:
-    """By call, the one before that names the same thing."""
+    """By call, the one before that is equal, or else the one that names the same thing."""
     found: dict[Call, Call] = {}
-    newest: dict[str, Call] = {}
+    newest: dict[object, Call] = {}
     for call in calls:
-        if call.thing and call.answer is not None:
-            if call.thing in newest:
-                found[call] = newest[call.thing]
-            newest[call.thing] = call
+        if call.answer is not None:
+            keys = [(call.name, call.digest), *filter(None, [call.thing])]
+            if before := next(filter(None, map(newest.get, keys)), None):
+                found[call] = before
+            newest.update(dict.fromkeys(keys, call))
+    return found
+
+
+def _again(calls: Iterable[Call]) -> dict[Call, Call]:
+    """By call, the next one that is equal."""
+    found: dict[Call, Call] = {}
+    newest: dict[tuple[str, int], Call] = {}
+    for call in calls:
+        if call.answer is not None:
+            key = call.name, call.digest
+            if key in newest:
+                found[newest[key]] = call
+            newest[key] = call
     return found
 
 

@@ -34,8 +34,11 @@ _IMPORT = re.compile(
     r"|package [\w.]+;?$|(?:const|let|var) .{1,80} = require\()"
 )
 """A line that says where names come from, in the usual ways: what is done with them tells more."""
-_NO_VALUE = re.compile(r'(?:[{\[\s]*+"(?:[^"\\]|\\.){1,80}+"\s*+:\s*+(?:null|""|\[\]|\{\}|false)[}\]\s,]*+)++')
-"""Fields of JSON that hold nothing."""
+_NO_VALUE = re.compile(
+    r'(?:[{\[\s]*+"(?:[^"\\]|\\.){1,80}+"\s*+:\s*+(?:null|""|\[\]|\{\}|false)[}\]\s,]*+)++'
+    r'|(?:- )?[\w-]{1,80}: (?:null|""|\[\]|\{\})'
+)
+"""Fields of JSON that hold nothing, also as lines of `text.reformatting`."""
 
 
 class Worth:

@@ -14,8 +14,11 @@ from typing import NamedTuple
 
 from autocontext.caches import cached
 from autocontext.text.reformatting import TABLE, reformatted
-from autocontext.text.signs import SUMMARY
+from autocontext.text.signs import ERROR, SUMMARY
 
+_VERDICT = re.compile(r"(?:[^\w\s\"'(){}\[\];=<>]{1,3} ?)?[^\W\d_]{2,20}(?: [^\W\d_]{1,20})?[.!:]?")
+_LONGEST_CASE = 4
+"""A line of one or two words, and lines above it in its paragraph: if it says that something failed, they say what."""
 _LONG_LINE = 200
 """Characters; a longer line is cut into records, fields or sentences."""
 _PIECE = 120
@@ -217,7 +220,13 @@ def _parents(text: str, found: Sequence[Piece]) -> list[int]:
     heading. Without them a field or line would stand under the name of another record or function.
     """
     keys = _keys(text, found) if TABLE in text else {}
-    items = {**keys, **_definitions(text, found), **_rows(text, found), **_items(text, found)}
+    items = {
+        **_verdicts(text, found),
+        **keys,
+        **_definitions(text, found),
+        **_rows(text, found),
+        **_items(text, found),
+    }
     parents: list[int] = []
     blocks: list[tuple[int, int]] = []
     """Indentation of the open blocks of lines, and what names them."""
@@ -409,6 +418,18 @@ def _keys(text: str, found: Sequence[Piece]) -> dict[int, int]:
         if text.startswith(":", piece.stop - 1):
             keys.append((indent, i))
     return parents
+
+
+def _verdicts(text: str, found: Sequence[Piece]) -> dict[int, int]:
+    """By line that only says that something failed, the first line of its paragraph: what has failed."""
+    cases: dict[int, int] = {}
+    first = 0
+    for i, (start, stop, *_) in enumerate(found):
+        if i and text.count("\n", found[i - 1].stop, start) != 1:
+            first = i
+        if 0 < i - first <= _LONGEST_CASE and _VERDICT.fullmatch(text, start, stop) and ERROR.search(text[start:stop]):
+            cases[i] = first
+    return cases
 
 
 def _separates(line: str) -> bool:
@@ -632,13 +653,18 @@ def _repeats(said: Sequence[str]) -> set[int]:
     """Where lines stand that are like many others, hours and ids aside, but for the first ones and the last."""
     by_shape: dict[str, list[int]] = {}
     for i, line in enumerate(said):
-        by_shape.setdefault(_NAME.sub(_without_id, line), []).append(i)
+        by_shape.setdefault(without_ids(line), []).append(i)
     return {
         i
         for shape, places in by_shape.items()
         if len(places) > _MOST_ALIKE and sum(map(str.isalpha, shape)) >= _LEAST_SHAPE
         for i in places[_MOST_ALIKE - 1 : -1]
     }
+
+
+def without_ids(line: str) -> str:
+    """A line with a sign for each hour and id in it."""
+    return _NAME.sub(_without_id, line)
 
 
 def _without_id(name: re.Match[str]) -> str:

@@ -948,3 +948,57 @@ def test_the_head_of_a_page_is_no_answer(body: str) -> None:
         '<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml">\n<meta content="text/html; charset=iso-8859-1" />'
     )
     assert told(f"{head}\n{body}\n</html>", characters=len(body)) == f'"{body}"'
+
+
+@pytest.mark.parametrize(
+    ("command", "case", "then", "now", "wrong"),
+    [
+        ("python check.py", "to_snake('HTTPIt') = ", "httpit", "http_it", "Error: 1 value is invalid"),
+        ("./prüfe.sh Lager", "Bestand von Regal acht: ", "fehlt", "gezählt", "Fehler: Regal neun ist ungültig"),
+        ("核对 账单", "三月的账单：", "未付", "已付", "错误：四月的账单不存在"),
+    ],
+)
+def test_equal_calls_are_told_by_what_differs_between_their_answers(
+    command: str, case: str, then: str, now: str, wrong: str
+) -> None:
+    """What the change between them did is not in the line that both have."""
+
+    def answer(word: str, hour: int) -> str:
+        return f"job 7f{hour}a begins\nall cases of the table:\n{case}{word}\n== more ==\n== end ==\n{wrong}"
+
+    history = [
+        *tool_exchange("bash", {"command": command}, answer(then, 1)),
+        *tool_exchange("edit", {"path": "a", "new": "x"}, "ok"),
+        *tool_exchange("bash", {"command": command}, answer(now, 2)),
+    ]
+    deeds = Deeds(WorkLedger.of(history), Runs([(1, 6)]), 56)
+    before, _, after = (deeds.answer(call, len(case) + len(wrong) + 18) for call in deeds.calls)
+    assert f"{case}{then}" in before
+    assert f"{case}{now}" in after
+    assert "job 7f" not in before + after, "an id that is another one in each run is no outcome"
+
+
+@pytest.mark.parametrize(
+    ("name", "price", "where"),
+    [
+        ("Blue house with 3 rooms", "Sold for $555,000 in 2024", "12 Taylor Avenue, unit 204"),
+        ("Haus mit 3 Zimmern", "Verkauft für 555.000 € im Jahr 2024", "Lindenstraße 12, Wohnung 4"),
+        ("三居室", "2024年以555000元成交", "泰勒大道12号204室"),
+    ],
+)
+def test_beside_a_line_of_a_page_stand_those_next_to_it(name: str, price: str, where: str) -> None:
+    """A line from far away would read as if it were about the same."""
+    chatter = [f"{word} of the page, which says nothing" for word in ("one", "two", "three", "four", "five")] * 6
+    text = "\n".join([*chatter, "Report 2402.12084 on something else", *chatter, name, price, where, *chatter])
+    pieces = telling(text, answer_of(ToolResultBlock(id="a", output=text)), used=lambda v: 1.0 * ("555" in v))
+    assert pieces[0][1] == price
+    shown = came_back(pieces, Answer("", empty=False), 160)
+    assert f"{name} {price} {where}" in shown
+    assert "2402.12084" not in shown
+
+
+@pytest.mark.parametrize("label", ["Expected: {}", "expected value = {}", '"expected": {}'])
+def test_what_a_test_expects_is_no_error(label: str) -> None:
+    assert ERROR.search(label.format("5")) is None
+    assert ERROR.search("expected 5 rows, got 3") is not None
+    assert ERROR.search("Unexpected end of input") is not None

@@ -584,6 +584,18 @@ def test_a_file_that_the_agent_is_changing_stays_as_it_is_written() -> None:
     assert results[0] != log(1)
 
 
+@pytest.mark.parametrize("empty", [None, "", [], {}])
+def test_a_field_that_holds_nothing_takes_no_room_of_one_that_does(empty: object) -> None:
+    items = [{"name": f"Tee {n}", "item_id": f"{n}82{n}", "price": n * 7.5} for n in range(40)]
+    record = {"order": "W7", **{f"return_of_kind_{n}": empty for n in range(12)}, "items": items}
+    messages = [user("Go."), *tool_exchange("get_order", {"order": "W7"}, json.dumps(record))]
+    messages += [assistant("Seen."), user("And now?")]
+    (result,) = (r.text for m in passed(messages).messages for r in m.tool_results)
+    assert "reformatted" in result
+    assert "left out]" in result
+    assert "return_of_kind" not in result
+
+
 def test_a_record_that_the_agent_is_working_on_is_told_whole_before_others_are_cut() -> None:
     """A record in one line is no text to edit: its table says the same, and leaves room for the older ones."""
     orders = {f"W{n}": json.dumps({"order": f"W{n}", "customer": "K2", "items": FLIGHTS[:6]}) for n in range(4)}

@@ -673,3 +673,16 @@ def test_a_part_of_a_long_value_stands_under_the_name_of_its_record(printed: boo
     short, *_ = excerpt(repr(text) if printed else text, 420, lambda piece: 9.0 * (wanted in piece) + 0.01)
     assert "tool_5" in short[: short.index(wanted)]
     assert short[: short.index(wanted)].rfind("tool_") == short.index("tool_5")
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"), [("✓ PASS", "✗ FAIL"), ("in Ordnung", "fehlgeschlagen"), ("通过", "失败"), ("ok.", "Not found.")]
+)
+def test_what_failed_stands_above_the_line_that_says_so(good: str, bad: str) -> None:
+    cases = [f"price('tea {n}') = {n}\nexpects {n} or more\n{bad if n in (5, 11, 20) else good}\n" for n in range(30)]
+    short = excerpt("\n".join(cases), 240, lambda piece: 5.0 * (piece == bad) + 0.01).text
+    for n in (5, 11, 20):
+        assert cases[n].strip() in short
+    code = "\n".join(f"value_{n} = load({n})\ncheck(value_{n})" for n in range(30)) + "\n  cancel(\n  )\n"
+    found = pieces(code)
+    assert _parents(code, found)[-2] == -1, "a line of code says nothing about those above it"
