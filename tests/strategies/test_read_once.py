@@ -145,6 +145,14 @@ def test_that_a_reading_has_failed_is_still_told_where_a_later_one_shows_the_sam
     assert compressed(*messages).messages == messages
 
 
+@pytest.mark.parametrize("first_failed", [True, False])
+def test_the_same_text_as_an_error_and_as_a_result_are_two_readings(first_failed: bool) -> None:
+    failed = tool_call("read_file", {"path": "a.py"}, id="f"), tool_result("f", A, is_error=True)
+    good = read("a.py", A)
+    messages = [user("?"), *(failed if first_failed else good), *(good if first_failed else failed), *END]
+    assert compressed(*messages).messages == messages
+
+
 def test_pinned_protected_recent_and_unread_readings_stay() -> None:
     first, second, third = read("a.py", A), read("a.py", A), read("a.py", A)
     pinned = [m.model_copy(update={"metadata": {PINNED: True}}) for m in first]
