@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import ConfigError
+from autocontext.events import CompressionEvent
+from autocontext.history.entries import Edited
 from autocontext.messages import is_pinned, with_pin
-from autocontext.stores import InMemorySessionStore
+from autocontext.stores import InMemorySessionStore, SessionKey
 from autocontext.testing import assert_valid_chat, tool_exchange, user
 from tests.conversations import valid_histories
 
@@ -161,6 +163,23 @@ def test_opened_in_its_window_a_session_stays_as_it_is(tmp_path: Path) -> None:
         view = memory.get_messages()
     with AutoContextMemory.open(tmp_path / "agent.db", session_id="42", window=LARGE) as memory:
         assert memory.get_messages() == view
+
+
+def test_opened_in_a_larger_window_a_session_stays_as_it_is_where_nothing_says_how_large_its_window_was() -> None:
+    store, earlier = InMemorySessionStore(), InMemorySessionStore()
+    readings(sized(SMALL, store=store, session_id="42"), 40)
+    key = SessionKey("", "42")
+
+    def without_window(event: CompressionEvent) -> CompressionEvent:
+        return event.model_copy(update={"metadata": {k: v for k, v in event.metadata.items() if k != "window"}})
+
+    entries = [
+        e.model_copy(update={"events": tuple(map(without_window, e.events))}) if isinstance(e, Edited) else e
+        for e in store.read(key)
+    ]
+    earlier.append(key, entries, after=0)
+    view = sized(SMALL, store=earlier, session_id="42").get_messages()
+    assert sized(200_000, store=earlier, session_id="42").get_messages() == view
 
 
 def test_asynchronous_callers_see_the_larger_window_too(tmp_path: Path) -> None:

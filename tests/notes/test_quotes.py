@@ -18,6 +18,8 @@ COUNT = get_counter("o200k_base").count_text
         ("**Offene Posten**", "Rechnung 4711-A"),
         ("</tool_assistant>", "Tool filesystem_7 writes to /root/markdown/cv.md."),
         ("OPEN ORDERS:", "Order W2575533 holds the water bottle 6777246137."),
+        ("(Open file: /srv/shop_7/orders.py)", "Order W2575533 holds the water bottle 6777246137."),
+        ("(Current directory: /srv/shop_7)", "Order W2575533 holds the water bottle 6777246137."),
     ],
 )
 def test_a_heading_is_no_fact(heading: str, fact: str) -> None:
