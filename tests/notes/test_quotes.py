@@ -108,3 +108,12 @@ def test_a_line_that_was_replaced_later_is_not_quoted_as_if_it_stood_there(
     assert before.strip() in page(
         WorkLedger.of([*messages, *edit, *again, assistant(f"So {value}.")]), 600, COUNT, only={9}
     )
+
+
+def test_what_is_quoted_stands_under_the_call_that_it_answers_and_as_a_result_if_it_answers_none() -> None:
+    read = tool_exchange("read", {"path": "a.txt"}, "port_77 = 8081\n" + "nothing of note\n" * 40)
+    told = [*tool_exchange("compare", {"left": "port_77"}, "done"), assistant("I look at port_77 now.")]
+    for messages, heading in (([user("Go on."), *read, *told], "m3 read a.txt:"), ([*read[1:], *told], "m1 result:")):
+        at = int(heading[1])
+        lines = page(WorkLedger.of(messages), 600, COUNT, only={at}).partition(f"{LINES}\n")[2]
+        assert lines.splitlines()[:2] == [heading, "> port_77 = 8081"]
