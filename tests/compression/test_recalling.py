@@ -111,6 +111,14 @@ def asked(memory: AutoContextMemory, question: str) -> list[Msg]:
     return memory.get_messages()
 
 
+def test_what_was_said_or_answered_comes_before_what_was_called() -> None:
+    call, answer = tool_exchange("find", {"order": "A-7714"}, "A-7714 is open")
+    originals = {3: call, 4: answer, 6: user("And A-7714?"), 7: assistant("Not A-7714."), 8: user("Another.")}
+    assert [(line.number, line.who) for line in lines_with("A-7714", originals)] == [
+        (4, "find"), (6, "user"), (7, "agent"), (3, "call find"),
+    ]  # fmt: skip
+
+
 # ------------------------------------------------------------------------------------------------ what it does
 @kinds
 def test_the_lines_come_right_before_the_message_that_names_them(kind: str) -> None:

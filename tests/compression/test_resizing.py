@@ -33,8 +33,10 @@ def readings(memory: AutoContextMemory, n: int) -> list[Msg]:
     return memory.get_messages()
 
 
-def sized(window: int, **options: Any) -> AutoContextMemory:
+def sized(window: int, *, msg_threshold: int | None = None, **options: Any) -> AutoContextMemory:
     fields: dict[str, Any] = {"token_counter": "bytes4"}
+    if msg_threshold is not None:
+        fields["msg_threshold"] = msg_threshold
     return AutoContextMemory(AutoContextConfig.for_window(window, **fields), **options)
 
 
@@ -101,6 +103,18 @@ def test_a_larger_window_makes_no_pass_due() -> None:
     view = memory.messages
     assert len(view) <= memory.config.msg_threshold
     assert memory.get_messages() == view
+
+
+def test_a_larger_window_shows_again_half_as_many_messages_as_make_a_pass_due() -> None:
+    store = InMemorySessionStore()
+    memory = sized(SMALL, msg_threshold=40, store=store, session_id="42")
+    memory.add_message(user("Please count."))
+    for n in range(150):
+        memory.add_messages(tool_exchange("count", {"n": n}, str(n)))
+        memory.get_messages()
+    for threshold in (120, 160, 200):
+        view = sized(200_000, msg_threshold=threshold, store=store, session_id="42").get_messages()
+        assert threshold * 0.4 < len(view) <= threshold // 2
 
 
 def test_a_smaller_window_makes_a_pass_at_the_next_request() -> None:
