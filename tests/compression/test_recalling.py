@@ -449,10 +449,12 @@ def test_a_message_that_names_nothing_costs_the_same_in_any_history() -> None:
     assert max(more) < 400, more
 
 
-def test_only_the_newest_part_of_a_very_long_history_is_searched() -> None:
-    page = "x" * (SEARCHED // 4)
+@pytest.mark.parametrize("less", [0, 1])
+def test_only_the_newest_part_of_a_very_long_history_is_searched(less: int) -> None:
+    log = Log([Added(message=user("A-7714 "))])
+    page = "x" * (SEARCHED // 4 - len(log.messages.searchable(log.original[0])) - less)
     log = Log(Added(message=user(f"A-7714 {page}")) for _ in range(6))
-    assert mentions(["A-7714"], log, range(1, 7)) == {"A-7714": [6, 5, 4, 3]}
+    assert mentions(["A-7714"], log, range(1, 7)) == {"A-7714": [6, 5, 4, 3, 2][: 4 + less]}
 
 
 def test_a_token_is_found_as_a_word_in_three_spellings_and_never_inside_a_number() -> None:

@@ -117,3 +117,20 @@ def test_what_is_quoted_stands_under_the_call_that_it_answers_and_as_a_result_if
         at = int(heading[1])
         lines = page(WorkLedger.of(messages), 600, COUNT, only={at}).partition(f"{LINES}\n")[2]
         assert lines.splitlines()[:2] == [heading, "> port_77 = 8081"]
+
+
+def test_lines_of_one_answer_pay_for_its_heading_once() -> None:
+    names = [f"port_{n}77" for n in range(8)]
+    read = "".join(f"{name} = 80{n}1\n" for n, name in enumerate(names)) + "nothing of note\n" * 40
+    path = "src/services/accounts/internal/handlers/settings.txt"
+    messages = [
+        user("Go on."),
+        *tool_exchange("read", {"path": path}, read),
+        *tool_exchange("compare", {"left": " ".join(names)}, "done"),
+        assistant(f"I look at {' '.join(names)}."),
+    ]
+    whole = page(messages, 4_000, len, only={3})
+    assert all(f"> {name} = " in whole for name in names)
+    assert page(messages, len(whole), len, only={3}) == whole
+    less = page(messages, len(whole) - 1, len, only={3})
+    assert [line in less for line in whole.splitlines()].count(False) == 1

@@ -6,6 +6,7 @@ from autocontext import AutoContextConfig, Msg
 from autocontext.messages import PINNED
 from autocontext.strategies import View, steps
 from autocontext.strategies.first_message import FirstMessage
+from autocontext.strategies.last_resort import Previews
 from autocontext.strategies.pastes import Pastes
 from autocontext.strategies.selection import is_large, may_be_large
 from autocontext.testing import assistant, tool_exchange, user
@@ -116,6 +117,24 @@ def test_the_larger_a_new_result_is_the_less_the_first_message_keeps_and_never_l
     assert kept[0] > 1.3 * kept[-1]
     assert kept[-1] > len(words) * 0.2
     assert kept[-1] == kept[-2] == kept[-3]
+
+
+@pytest.mark.parametrize(("size", "kept"), [(899, 0.3), (900, 0.45)])
+def test_beside_a_result_that_leaves_no_room_at_all_the_first_message_keeps_what_it_may(size: int, kept: float) -> None:
+    first = FirstMessage(AutoContextConfig(max_token=1_000), Numbers(), 0)  # type: ignore[arg-type]
+    words = "\n".join(f"Check what the page {'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10]}ort says." for n in range(100))
+    history = [user(words), assistant("Seen."), *tool_exchange("get", {"id": 1}, "x")]
+    sizes = dict(zip((m.id for m in history), (900, 1, 1, size), strict=True))
+    [proposal] = first.propose(View.of(history, lambda m: sizes[m.id]))
+    shown = sum(map(len, (proposal.blocks or {}).values())) / len(words)
+    assert kept - 0.12 < shown * 0.9 < kept + 0.02
+
+
+@pytest.mark.parametrize(("characters", "cut"), [(200, False), (201, True)])
+def test_the_last_resort_cuts_a_text_that_is_longer_than_what_stays_with_its_mark(characters: int, cut: bool) -> None:
+    previews = Previews(AutoContextConfig(), lambda _: 1, 10**6, unread=False, least=80)
+    history = [user("Go."), *tool_exchange("get", {}, "x" * characters), assistant("Seen."), user("And?")]
+    assert len(previews.propose(View.of(history, lambda m: len(m.text)))) == cut
 
 
 @pytest.mark.parametrize(("tokens", "excess", "found"), [(399, 1_000, 0), (400, 1_000, 1), (400, 0, 0)])

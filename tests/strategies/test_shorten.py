@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.formats.openai_chat import from_openai
+from autocontext.history.view import Answered
+from autocontext.strategies import View
+from autocontext.strategies.shorten import Shorten, _repeats
 from autocontext.testing import assert_valid_chat, assistant, tool_exchange, user
 from autocontext.text.reformatting import reformatted
 from tests.conversations import histories
@@ -620,3 +623,25 @@ def test_figures_of_records_that_a_call_names_are_no_echo_of_it(status: str, fie
     [result] = [r.text for m in passed([*messages, user("And?")], config).messages for r in m.tool_results]
     assert "reformatted" in result
     assert result.count(f"|{status}|") > 5
+
+
+def answered(arguments: dict[str, object], text: str) -> Answered:
+    (pair,) = View.of(tool_exchange("write", arguments, text), len).answers
+    return pair
+
+
+@pytest.mark.parametrize(("others", "repeats"), [(40, True), (41, False)])
+def test_a_result_of_which_three_fifths_repeat_its_call_says_nothing_new(others: int, repeats: bool) -> None:
+    items = [f"item, part {n}" for n in range(5)]
+    assert sum(map(len, items)) == 60
+    assert _repeats(answered({"items": items}, "".join(items) + "-" * others)) is repeats
+    assert _repeats(answered({"text": "\n".join(items)}, "\n".join([*items, "-" * others]))) is repeats
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_the_same_line_over_and_over_is_a_flood_whoever_has_used_it(used: bool) -> None:
+    asked, hits = tool_exchange("search", {"query": "orders"}, "order W-7714 was read again by the job\n" * 60)
+    history = [user("Go on."), asked, hits, assistant(f"I look at {'W-7714' if used else 'it'} now."), user("Yes.")]
+    view = View.of(history, lambda m: len(m.text) // 4)
+    shorten = Shorten(AutoContextConfig.for_window(4_000), None, lambda: 0)  # type: ignore[arg-type]
+    assert shorten._is_flood(view, view.answers[0])
