@@ -217,6 +217,20 @@ def test_equal_pairs_of_the_next_pass_join_the_line() -> None:
     assert memory.reload(handles(memory.messages[1])[0]) == polls[:38]
 
 
+def test_what_was_archived_with_an_equal_call_at_its_end_joins_no_line_about_such_calls() -> None:
+    polls = [m for _ in range(9) for m in tool_exchange("get_job", {"id": "J-7"}, '{"state": "running"}')]
+    memory = AutoContextMemory(ALONE)
+    memory.add_messages([user("Wait for it."), *read("a.py", A), *polls, *END])
+    assert "m2-m5" in memory.tools("archive")[0](messages="m2-m5", reason="read")
+    archived = memory.messages[1]
+    memory.compress_if_needed(force=True)
+    assert memory.messages[1] == archived
+    assert shown(memory)[1:] == [
+        "m6-m19 get_job: J-7 (x7, each with the same result); called again below",
+        '{"state": "running"}',
+    ]
+
+
 def test_words_between_equal_calls_stay() -> None:
     polls = [
         m
