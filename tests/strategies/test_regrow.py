@@ -152,3 +152,19 @@ def test_a_pass_on_demand_never_makes_the_context_larger(start: int, count: int,
         report = memory.compress_if_needed(force=True)
         assert memory.token_count < before if report else memory.token_count == before
         memory.add_messages(memory.messages[start:][:count])
+
+
+@pytest.mark.parametrize("rounds_of_words", [8, 12, 20])
+def test_a_note_takes_seven_tenths_of_what_it_replaces_at_most(rounds_of_words: int) -> None:
+    told = [
+        m
+        for n in range(rounds_of_words)
+        for m in (
+            user(f"Never touch the folder src/part_{n}/ before {n + 1} May, and ask Ann_{n} first."),
+            assistant(f"The reason is that part_{n} fails because of order W{n}77."),
+        )
+    ]
+    desk = Desk([user("Go."), *told, user("Go on."), assistant("Yes.")], CONFIG, size)
+    [proposal] = desk.fold(tokens=50)
+    replaced = sum(map(size, proposal.span.messages))
+    assert replaced * 0.5 < size(build(proposal, []).messages[0]) <= replaced * 0.7

@@ -645,3 +645,14 @@ def test_the_same_line_over_and_over_is_a_flood_whoever_has_used_it(used: bool) 
     view = View.of(history, lambda m: len(m.text) // 4)
     shorten = Shorten(AutoContextConfig.for_window(4_000), None, lambda: 0)  # type: ignore[arg-type]
     assert shorten._is_flood(view, view.answers[0])
+
+
+def test_what_is_written_is_a_result_of_several_lines_about_what_the_agent_works_on() -> None:
+    messages = [
+        user("Go."),
+        *tool_exchange("read_file", {"path": "a.py"}, "x = 1\ny = 2"),
+        *tool_exchange("get_order", {"order_id": "W-1"}, '{"state": "open"}'),
+        *tool_exchange("search", {"query": "orders"}, "one hit\ntwo hits"),
+    ]
+    shorten = Shorten(AutoContextConfig.for_window(4_000), None, lambda: 0)  # type: ignore[arg-type]
+    assert shorten._written(View.of(messages, lambda m: len(m.text) // 4)) == {2}
