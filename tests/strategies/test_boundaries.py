@@ -137,7 +137,7 @@ def test_the_last_resort_cuts_a_text_that_is_longer_than_what_stays_with_its_mar
     assert len(previews.propose(View.of(history, lambda m: len(m.text)))) == cut
 
 
-@pytest.mark.parametrize(("tokens", "excess", "found"), [(399, 1_000, 0), (400, 1_000, 1), (400, 0, 0)])
+@pytest.mark.parametrize(("tokens", "excess", "found"), [(399, 1_000, 0), (400, 1_000, 1), (400, 1, 1), (400, 0, 0)])
 def test_a_message_of_the_user_is_cut_from_400_tokens_on_if_something_is_in_excess(
     tokens: int, excess: int, found: int
 ) -> None:

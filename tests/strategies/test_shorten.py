@@ -567,12 +567,13 @@ def test_what_can_be_told_whole_in_less_is_before_anything_is_left_out(kind: str
     assert memory.reload("m5")[-1] == messages[4]
 
 
-def test_a_file_that_the_agent_is_changing_stays_as_it_is_written() -> None:
+@pytest.mark.parametrize("older", [log(1), page(1)], ids=["a flood", "what can only be cut"])
+def test_a_file_that_the_agent_is_changing_stays_as_it_is_written(older: str) -> None:
     """Its lines are what the next edit has to name."""
     text = json.dumps({"strecken": FLIGHTS}, indent=1)
     messages = [
         user("Go."),
-        *tool_exchange("read_log", {"day": 1}, log(1)),
+        *tool_exchange("read_log", {"day": 1}, older),
         *tool_exchange("read_file", {"path": "strecken.json"}, text),
         *tool_exchange("edit", {"path": "strecken.json", "new_string": "x"}, "ok"),
         assistant("Done."),
@@ -584,7 +585,7 @@ def test_a_file_that_the_agent_is_changing_stays_as_it_is_written() -> None:
         for r in m.tool_results
     ]
     assert results[1] == text
-    assert results[0] != log(1)
+    assert results[0] != older
 
 
 def test_a_record_that_the_agent_is_working_on_is_told_whole_before_others_are_cut() -> None:
