@@ -290,6 +290,16 @@ def test_a_lease_is_given_beside_a_result_that_its_caller_has_and_from_the_momen
         database.write(lambda asking=asking: give_back(namespace.text, asking))
 
 
+@pytest.mark.parametrize(("renews", "wanted"), [(True, True), (False, False)])
+def test_no_lease_is_kept_to_renew_what_is_gone_or_for_what_nobody_wants_any_more(
+    make_cache: Make, database: Database, renews: bool, wanted: bool
+) -> None:
+    namespace = make_cache()._namespace
+    asking = claim("one")._replace(renews=renews)
+    assert database.write(lambda: ask(namespace, asking, lambda: wanted)) is False
+    assert database.write(lambda: ask(namespace, claim("another"))) is True
+
+
 @pytest.mark.sampled
 def test_without_leases_a_process_still_computes_once(make_cache: Make) -> None:
     cache = make_cache(lease_seconds=None)

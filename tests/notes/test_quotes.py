@@ -134,3 +134,17 @@ def test_lines_of_one_answer_pay_for_its_heading_once() -> None:
     assert page(messages, len(whole), len, only={3}) == whole
     less = page(messages, len(whole) - 1, len, only={3})
     assert [line in less for line in whole.splitlines()].count(False) == 1
+
+
+@pytest.mark.parametrize(("name", "other"), [("port_77", "port_771"), ("W-7714", "W-77145")])
+def test_a_value_is_told_by_itself_and_not_as_a_part_of_another(name: str, other: str) -> None:
+    messages = [
+        user("Go on."),
+        *tool_exchange("read", {"path": "a.txt"}, f"{name} = closed\n" + "nothing of note\n" * 40),
+        *tool_exchange("compare", {"left": name}, "done"),
+        assistant(f"I look at {name} now."),
+        *tool_exchange("open", {"what": other}, "ok"),
+    ]
+    text = page(WorkLedger.of(messages), 600, COUNT, only={3, 7, 8})
+    assert other in text
+    assert f"> {name} = closed" in text

@@ -657,3 +657,17 @@ def test_what_is_written_is_a_result_of_several_lines_about_what_the_agent_works
     ]
     shorten = Shorten(AutoContextConfig.for_window(4_000), None, lambda: 0)  # type: ignore[arg-type]
     assert shorten._written(View.of(messages, lambda m: len(m.text) // 4)) == {2}
+
+
+@pytest.mark.parametrize("rows", [22, 26, 34, 42])
+def test_nothing_is_folded_where_what_is_shortened_is_enough(rows: int) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(2_000, **ESTIMATE))
+    memory.add_message(user("Go on."))
+    days = 0
+    while memory.token_count < 2_000 * 0.97:
+        days += 1
+        read = "\n".join(f"row {row} of {days} says {row * days % 97}" for row in range(rows))
+        memory.add_messages([*tool_exchange("get", {"day": days}, read), assistant("so it is. " * 20)])
+    memory.add_message(user("And?"))
+    kinds = {m.origin.kind for m in memory.get_messages() if m.origin is not None}
+    assert kinds == {"stub"}
