@@ -1,5 +1,7 @@
 """Each limit of a strategy at its boundary: the last value that changes nothing, and the first that does."""
 
+import re
+
 import pytest
 
 from autocontext import AutoContextConfig, Msg
@@ -7,7 +9,7 @@ from autocontext.messages import PINNED
 from autocontext.strategies import View, steps
 from autocontext.strategies.first_message import FirstMessage
 from autocontext.strategies.last_resort import Previews
-from autocontext.strategies.pastes import Pastes
+from autocontext.strategies.pastes import Pastes, in_part
 from autocontext.strategies.selection import is_large, may_be_large
 from autocontext.testing import assistant, tool_exchange, user
 
@@ -151,3 +153,12 @@ def test_the_longest_messages_of_the_user_are_cut_and_no_more_than_needed() -> N
     pastes = Pastes(AutoContextConfig(), Numbers(), 900)  # type: ignore[arg-type]
     cut = pastes.propose(View.of(history, lambda m: sizes[m.id]))
     assert [proposal.span.ids for proposal in cut] == [(history[1].id,), (history[2].id,)]
+
+
+def test_of_a_message_of_more_than_a_million_characters_the_mark_counts_all_that_is_left_out() -> None:
+    text = "\n".join(f"line {n} of the log that was pasted here" for n in range(40_000))
+    assert len(text) > 1_000_000
+    shown, _, mark = in_part(text, 4_000, 3).rpartition("\n[m3: ")
+    missing, of = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+", mark)[:2])
+    assert of == len(text)
+    assert missing == pytest.approx(len(text) - len(shown), abs=200)
