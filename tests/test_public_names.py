@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -87,6 +88,13 @@ def test_names_that_are_imported_late_complete_too(module: str) -> None:
 
 def test_all_lists_exactly_the_public_names() -> None:
     assert sorted(set(autocontext.__all__) - {"__version__"}) == sorted(PUBLIC["autocontext"])
+
+
+@pytest.mark.parametrize("name", ["cache", "memories", "ranking", "sessions", "steering", "tokens"])
+def test_a_package_that_only_gathers_names_lists_them_all(name: str) -> None:
+    package = importlib.import_module(f"autocontext.{name}")
+    gathered = {n for n, value in vars(package).items() if n[0] != "_" and not isinstance(value, ModuleType)}
+    assert set(package.__all__) == gathered - {"annotations"}
 
 
 def loaded_after(code: str) -> set[str]:

@@ -35,6 +35,12 @@ def test_a_turn_that_was_cut_off_after_a_call_stays() -> None:
     assert left_in_view(OPEN, DONE) == [*OLD, *OPEN]
 
 
+def test_what_a_user_says_in_several_messages_begins_one_turn() -> None:
+    said = [user("six", id="u6"), user("and seven", id="u7")]
+    assert left_in_view([*said, *OPEN[1:]]) == [*OLD, *said, *OPEN[1:]]
+    assert left_in_view([*said, *DONE[1:]]) == OLD
+
+
 def test_a_list_that_shares_nothing_takes_nothing_back() -> None:
     memory = AutoContextMemory()
     memory.add_messages([*OLD, *DONE])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from autocontext.cache import MISS, CacheStats, ResultCache, canonical_key
+from autocontext.cache.namespace import CacheEntry
 from autocontext.cache.steps import is_large
 from autocontext.errors import ConfigError
 from tests.cache.conftest import Clock, Counted
@@ -130,3 +131,9 @@ def test_a_value_that_contains_itself_has_a_size_too() -> None:
     held.append(held)
     assert is_large(held)
     assert not is_large({"a": [1, 2.0, None, object()]})
+
+
+@pytest.mark.parametrize(("characters", "large"), [(128 * 1024, False), (128 * 1024 + 1, True)])
+def test_a_result_of_more_than_128_kib_is_read_in_a_thread(characters: int, large: bool) -> None:
+    entry = CacheEntry("k", "t", "", "", "value", "x" * characters, 0, 0, 0, 0)
+    assert entry.is_large is large

@@ -203,3 +203,11 @@ def test_a_file_of_a_newer_version_is_refused_and_closed(tmp_path: Path) -> None
         cache.database.write(future)
     with pytest.raises(StoreVersionError, match="99"):
         ResultCache(tmp_path / "agent.db", namespace="n")
+
+
+def test_a_cache_that_is_switched_off_takes_nothing_from_a_file(cache: ResultCache, tmp_path: Path) -> None:
+    cache.set("k", 1)
+    assert cache.export_json(tmp_path / "all.json") == 1
+    with ResultCache(namespace="agent", enabled=False) as off:
+        assert off.import_json(tmp_path / "all.json") == 0
+        assert off.stats().entries == off.stats().stored == 0

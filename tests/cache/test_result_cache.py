@@ -189,7 +189,18 @@ def test_defect_nothing_expired(cache: ResultCache, clock: Clock) -> None:
 
 @pytest.mark.parametrize(
     ("ahead", "ttl", "served"),
-    [(3_600, 60, False), (240, 60, True), (2, 1, True), (3_600, 7_200, True), (3_600, None, True), (10**8, None, True)],
+    [
+        (3_600, 60, False),
+        (301, 60, False),
+        (300, 60, True),
+        (240, 60, True),
+        (2, 1, True),
+        (3_600, 7_200, True),
+        (3_600, 3_600, True),
+        (3_601, 3_600, False),
+        (3_600, None, True),
+        (10**8, None, True),
+    ],
 )
 def test_what_a_clock_stored_that_was_ahead_lives_no_longer_than_its_ttl_or_than_clocks_differ(
     make_cache: Callable[..., ResultCache],

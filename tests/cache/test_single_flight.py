@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from autocontext.cache import MISS, ResultCache, canonical_key
-from autocontext.cache.leases import Claim, ask, look
+from autocontext.cache.leases import Claim, ask, give_back, look
 from autocontext.cache.namespace import Target
 from autocontext.cache.watching import Flights
 from autocontext.stores.database import Database, Statement
@@ -273,6 +273,31 @@ def test_a_lease_is_waited_for_though_there_is_an_expired_result(
     clock.now += 2
     assert database.write(lambda: ask(cache._namespace, claim("other"))) is True
     assert database.read(lambda: look(cache._namespace, claim("third"), ())) == ("other", False)
+
+
+def test_a_lease_is_given_beside_a_result_that_its_caller_has_and_from_the_moment_a_result_expires(
+    make_cache: Make, database: Database, clock: Clock
+) -> None:
+    cache = make_cache()
+    cache.set(KEY, "old", ttl=10)
+    namespace = cache._namespace
+    there = database.read(lambda: namespace.lookup(Target.of(KEY)))
+    assert there is not None
+    for known, now, given in ((None, 9.999, False), (there.created, 9.999, True), (None, 10, True)):
+        clock.now = 1_800_000_000 + now
+        asking = claim(f"{known} {now}")._replace(known=known)
+        assert (database.write(lambda asking=asking: ask(namespace, asking)) is True) is given
+        database.write(lambda asking=asking: give_back(namespace.text, asking))
+
+
+@pytest.mark.parametrize(("renews", "wanted"), [(True, True), (False, False)])
+def test_no_lease_is_kept_to_renew_what_is_gone_or_for_what_nobody_wants_any_more(
+    make_cache: Make, database: Database, renews: bool, wanted: bool
+) -> None:
+    namespace = make_cache()._namespace
+    asking = claim("one")._replace(renews=renews)
+    assert database.write(lambda: ask(namespace, asking, lambda: wanted)) is False
+    assert database.write(lambda: ask(namespace, claim("another"))) is True
 
 
 @pytest.mark.sampled

@@ -1,10 +1,14 @@
 """Which replies of a model become notes."""
 
+import time
+
 import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory
+from autocontext.compression.asking import Asker
+from autocontext.compression.questions import Ask
 from autocontext.requests import ModelReply, ModelRequest
-from autocontext.testing import conversation
+from autocontext.testing import ScriptedModel, conversation
 from autocontext.text.rendering import unfence
 
 
@@ -30,3 +34,15 @@ def test_a_reply_that_repeats_its_instructions_is_none(reminder: bool) -> None:
     assert report.outcome == "applied"
     assert (report.fallbacks > 0) == reminder
     assert "It was data, not instructions" not in "\n".join(m.text for m in memory.messages)
+
+
+def test_nothing_waits_before_the_first_attempt() -> None:
+    asker = Asker(ScriptedModel("In short."), AutoContextConfig())
+    ask = Ask((ModelRequest(system="Be brief.", prompt="What was said?", purpose="fold"),), (1_000,))
+    times = []
+    for _ in range(3):
+        began = time.monotonic()
+        (answer,) = asker.ask(ask)
+        times.append(time.monotonic() - began)
+        assert answer.text == "In short."
+    assert min(times) < 0.5

@@ -403,6 +403,15 @@ def test_a_pause_does_not_pay_for_a_summariser_that_costs_more_than_it_saves() -
         assert bool(run.memory.compress_if_idle()) == passes
 
 
+def test_a_pause_pays_for_a_pass_that_costs_exactly_nothing() -> None:
+    clock = Clock()
+    run = half_full(clock, prices=Prices(input=0.0))
+    clock.now += TTL - 1
+    assert not run.memory.compress_if_idle()
+    clock.now += 1
+    assert run.memory.compress_if_idle()
+
+
 def test_what_requests_have_paid_before_a_pause_buys_no_pass_that_makes_the_next_one_dearer() -> None:
     prices = PAID.model_copy(update={"summary_input": 0.0, "summary_output": 20.0})
     clock = Clock()

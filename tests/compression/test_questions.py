@@ -32,6 +32,10 @@ def test_row_36_a_short_rest_cut_off_at_the_end_does_not_make_the_reply_unusable
     assert limits(Question("tool_run", ("word" * ROOM, "Ok."), 100, (ROOM, 1)))[1] > len("One sentence about the rest.")
 
 
+def test_row_36_a_chunk_may_take_a_quarter_of_the_mean_at_least() -> None:
+    assert limits(Question("tool_run", ("word" * ROOM, "Ok."), 100, (ROOM, 1)))[1] == (4 * ROOM + 1 + 3 + 1) // 2 // 4
+
+
 def test_row_36_calls_of_plan_tools_count_as_replaced_though_no_model_reads_them() -> None:
     model = ScriptedModel("A summary that is longer than the one call. " * 3)
     memory = AutoContextMemory(small(strategies=("current_round",), last_resort=False), model)

@@ -111,6 +111,14 @@ def asked(memory: AutoContextMemory, question: str) -> list[Msg]:
     return memory.get_messages()
 
 
+def test_what_was_said_or_answered_comes_before_what_was_called() -> None:
+    call, answer = tool_exchange("find", {"order": "A-7714"}, "A-7714 is open")
+    originals = {3: call, 4: answer, 6: user("And A-7714?"), 7: assistant("Not A-7714."), 8: user("Another.")}
+    assert [(line.number, line.who) for line in lines_with("A-7714", originals)] == [
+        (4, "find"), (6, "user"), (7, "agent"), (3, "call find"),
+    ]  # fmt: skip
+
+
 # ------------------------------------------------------------------------------------------------ what it does
 @kinds
 def test_the_lines_come_right_before_the_message_that_names_them(kind: str) -> None:
@@ -441,10 +449,12 @@ def test_a_message_that_names_nothing_costs_the_same_in_any_history() -> None:
     assert max(more) < 400, more
 
 
-def test_only_the_newest_part_of_a_very_long_history_is_searched() -> None:
-    page = "x" * (SEARCHED // 4)
+@pytest.mark.parametrize("less", [0, 1])
+def test_only_the_newest_part_of_a_very_long_history_is_searched(less: int) -> None:
+    log = Log([Added(message=user("A-7714 "))])
+    page = "x" * (SEARCHED // 4 - len(log.messages.searchable(log.original[0])) - less)
     log = Log(Added(message=user(f"A-7714 {page}")) for _ in range(6))
-    assert mentions(["A-7714"], log, range(1, 7)) == {"A-7714": [6, 5, 4, 3]}
+    assert mentions(["A-7714"], log, range(1, 7)) == {"A-7714": [6, 5, 4, 3, 2][: 4 + less]}
 
 
 def test_a_token_is_found_as_a_word_in_three_spellings_and_never_inside_a_number() -> None:

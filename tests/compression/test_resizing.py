@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import ConfigError
+from autocontext.events import CompressionEvent
+from autocontext.history.entries import Edited
 from autocontext.messages import is_pinned, with_pin
-from autocontext.stores import InMemorySessionStore
+from autocontext.stores import InMemorySessionStore, SessionKey
 from autocontext.testing import assert_valid_chat, tool_exchange, user
 from tests.conversations import valid_histories
 
@@ -31,8 +33,10 @@ def readings(memory: AutoContextMemory, n: int) -> list[Msg]:
     return memory.get_messages()
 
 
-def sized(window: int, **options: Any) -> AutoContextMemory:
+def sized(window: int, *, msg_threshold: int | None = None, **options: Any) -> AutoContextMemory:
     fields: dict[str, Any] = {"token_counter": "bytes4"}
+    if msg_threshold is not None:
+        fields["msg_threshold"] = msg_threshold
     return AutoContextMemory(AutoContextConfig.for_window(window, **fields), **options)
 
 
@@ -101,6 +105,18 @@ def test_a_larger_window_makes_no_pass_due() -> None:
     assert memory.get_messages() == view
 
 
+def test_a_larger_window_shows_again_half_as_many_messages_as_make_a_pass_due() -> None:
+    store = InMemorySessionStore()
+    memory = sized(SMALL, msg_threshold=40, store=store, session_id="42")
+    memory.add_message(user("Please count."))
+    for n in range(150):
+        memory.add_messages(tool_exchange("count", {"n": n}, str(n)))
+        memory.get_messages()
+    for threshold in (120, 160, 200):
+        view = sized(200_000, msg_threshold=threshold, store=store, session_id="42").get_messages()
+        assert threshold * 0.4 < len(view) <= threshold // 2
+
+
 def test_a_smaller_window_makes_a_pass_at_the_next_request() -> None:
     memory = sized(LARGE)
     whole = readings(memory, 40)
@@ -161,6 +177,23 @@ def test_opened_in_its_window_a_session_stays_as_it_is(tmp_path: Path) -> None:
         view = memory.get_messages()
     with AutoContextMemory.open(tmp_path / "agent.db", session_id="42", window=LARGE) as memory:
         assert memory.get_messages() == view
+
+
+def test_opened_in_a_larger_window_a_session_stays_as_it_is_where_nothing_says_how_large_its_window_was() -> None:
+    store, earlier = InMemorySessionStore(), InMemorySessionStore()
+    readings(sized(SMALL, store=store, session_id="42"), 40)
+    key = SessionKey("", "42")
+
+    def without_window(event: CompressionEvent) -> CompressionEvent:
+        return event.model_copy(update={"metadata": {k: v for k, v in event.metadata.items() if k != "window"}})
+
+    entries = [
+        e.model_copy(update={"events": tuple(map(without_window, e.events))}) if isinstance(e, Edited) else e
+        for e in store.read(key)
+    ]
+    earlier.append(key, entries, after=0)
+    view = sized(SMALL, store=earlier, session_id="42").get_messages()
+    assert sized(200_000, store=earlier, session_id="42").get_messages() == view
 
 
 def test_asynchronous_callers_see_the_larger_window_too(tmp_path: Path) -> None:

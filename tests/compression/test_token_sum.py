@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
-from autocontext.history.entries import Added
+from autocontext.compression.token_sum import TokenSum
+from autocontext.history.entries import Added, Removed
+from autocontext.history.log import Log
 from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel, conversation, system, user
 from autocontext.tokens import VocabularyCounter
+from autocontext.tokens.counters import BYTES_OF_TOKEN
 from tests.conversations import histories
 from tests.costs import python_calls
 from tests.invariants import CONFIGS, recount
@@ -260,7 +263,65 @@ def test_a_fork_knows_the_size_of_the_view() -> None:
     assert fork.request.total() == token_sum.request.total() != size
 
 
+def summed(*texts: str) -> tuple[Log, TokenSum]:
+    """Messages that a vocabulary counts when they have to be."""
+    log = Log(Added(message=user(text, id=f"m{n}")) for n, text in enumerate(texts))
+    return log, TokenSum(VocabularyCounter("o200k_base"), log)
+
+
+def test_what_leaves_a_fork_leaves_a_provider_s_count_as_it_is() -> None:
+    log, tokens = summed("the first of three", "the second of three", "and the third")
+    tokens.anchor(50)
+    forked = log.fork()
+    fork = tokens.fork(forked)
+    fork.update(forked.record(Removed(ids=("m1",))))
+    assert fork.total() == fork.counter.count(log.messages["m0"]) + fork.counter.count(log.messages["m2"])
+    assert tokens.total() == 50
+
+
+def test_once_something_leaves_the_view_what_is_sent_besides_is_counted_as_it_is() -> None:
+    log, tokens = summed("the first of three", "the second of three")
+    tokens.set_overhead(["a text about each of the tools"])
+    tokens.anchor(100)
+    tokens.update(log.record(Removed(ids=("m1",))))
+    assert tokens.total() == tokens.counter.count(log.messages["m0"]) + tokens.counter.count_text(
+        "a text about each of the tools"
+    )
+
+
+def test_a_count_of_another_message_with_its_id_is_not_taken_over() -> None:
+    log, tokens = summed("the first")
+    tokens.learn("m0", user("quite another text", id="m0"), 99)
+    assert tokens.total() == tokens.counter.count(log.messages["m0"])
+
+
+def test_messages_wait_to_be_counted_once_their_bounds_exceed_a_size() -> None:
+    log, tokens = summed("the first", "the second")
+    size = tokens.at_most
+    assert tokens.waiting(size) == []
+    assert [(id_, msg) for id_, msg, _ in tokens.waiting(size - 1)] == [
+        (id_, log.messages[id_]) for id_ in ("m0", "m1")
+    ]
+
+
 # --------------------------------------------------------------------------------------- larger than any such window
+class Sample(VocabularyCounter):
+    """One token for each message that is counted, none for one of which a sample is."""
+
+    def count(self, msg: Msg) -> int:
+        return 1
+
+    def sampled(self, msg: Msg) -> int:
+        return 0
+
+
+def test_a_sample_is_counted_of_what_surely_exceeds_the_window_and_its_count_says_so() -> None:
+    tokens = TokenSum(Sample("o200k_base"), Log(), window=5_000)
+    text = user("any")
+    assert tokens.measure(text, 5_001 * BYTES_OF_TOKEN - 1) == 1
+    assert tokens.measure(text, 5_001 * BYTES_OF_TOKEN) == 5_001
+
+
 class Reading(VocabularyCounter):
     """Knows how many characters it has tokenized."""
 
@@ -300,3 +361,14 @@ def test_in_a_larger_window_such_a_message_is_counted_whole() -> None:
     assert memory.token_count != recount(memory)
     memory.resize(1_000_000)
     assert memory.token_count == recount(memory)
+
+
+def test_what_a_fork_has_sampled_is_counted_whole_in_a_larger_window_too() -> None:
+    log = Log([Added(message=user(LARGE[:1_100_000], id="m0"))])
+    tokens = TokenSum(VocabularyCounter("o200k_base"), log, window=4_000)
+    fork = tokens.fork(log.fork())
+    sampled = fork.total()
+    tokens.learn_from(fork)
+    assert tokens.total() == sampled
+    tokens.resize(1_000_000)
+    assert tokens.total() == tokens.counter.count(log.messages["m0"]) != sampled

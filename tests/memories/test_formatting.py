@@ -16,7 +16,9 @@ from autocontext.memories import (
     compose,
     format_memory_for_injection,
 )
+from autocontext.memories.budget import InjectionBlock, RankedFact, add_facts, refill
 from autocontext.memories.counting import DEFAULT_COUNTER, ExactOrEstimate
+from autocontext.memories.document import Fact
 from autocontext.memories.relevance import Repeats
 from autocontext.tokens import get_counter
 from autocontext.tokens.vocabularies import encoding
@@ -196,6 +198,39 @@ def test_a_fact_over_half_of_the_budget_is_shortened_and_names_where_the_whole_i
     assert [f.id for f in report.selected if f.cut] == ["f0"]
     assert "[...] (cut; the whole is f0)" in text
     assert report.tokens <= 1100
+
+
+class Characters:
+    """A counter whose tokens are characters."""
+
+    def count_text(self, text: str) -> int:
+        return len(text)
+
+
+def ranked(id_: str, characters: int) -> RankedFact:
+    """A fact whose line costs so much, its newline included."""
+    frame = len(Fact(id_, "", "context", 0.5, "").line)
+    return RankedFact(Fact(id_, (f"{id_} fact " * characters)[: characters - frame - 1], "context", 0.5, ""), 1.0)
+
+
+@pytest.mark.parametrize(("cost", "is_cut"), [(2_000, False), (2_001, True)])
+def test_a_fact_of_half_of_the_budget_is_whole_and_one_token_more_is_shortened_to_a_twentieth(cost, is_cut) -> None:
+    block = InjectionBlock(Characters(), 4_000)
+    block.take(ranked("first", 60), "- first")
+    add_facts(block, [ranked("long", cost)], strict_order=False, most=None)
+    [(_, _), (long, line)] = block.taken
+    assert (long.id, long.cut) == ("long", is_cut)
+    assert 195 < long.tokens <= 200 if is_cut else long.tokens == 2_000
+    assert "(cut; the whole is long)" in line or not is_cut
+
+
+def test_what_is_left_lengthens_a_shortened_fact_to_half_of_the_budget_at_most() -> None:
+    block, long = InjectionBlock(Characters(), 2_000), ranked("long", 1_900)
+    block.take(ranked("first", 60), "- first")
+    add_facts(block, [long], strict_order=False, most=None)
+    assert block.taken[1][0].tokens <= 100
+    refill(block, [long])
+    assert 950 < block.taken[1][0].tokens <= 1_000
 
 
 @given(

@@ -7,13 +7,16 @@ import pytest
 from autocontext import AutoContextMemory
 from autocontext.errors import ConfigError, InvalidMessage
 from autocontext.memories import (
+    InjectionReport,
     InjectionSettings,
     MemoryInjector,
     MemoryStore,
+    SelectedFact,
     TfidfRanker,
     is_injected,
     without_injected,
 )
+from autocontext.memories.injector import _alike
 from autocontext.messages import ImageBlock, Msg
 from autocontext.testing import assert_valid_chat, assistant, system, tool_exchange, user
 from autocontext.tokens import get_counter
@@ -199,3 +202,12 @@ def test_a_memory_never_holds_what_was_injected() -> None:
 def test_bad_settings_are_named(field, value) -> None:
     with pytest.raises(ConfigError, match=field):
         MemoryInjector(Documents(), user_id="ann", **{field: value})
+
+
+@pytest.mark.parametrize(("shared", "of", "alike"), [(7, 10, True), (9, 13, False), (0, 0, True), (0, 1, False)])
+def test_blocks_are_alike_that_share_seven_tenths_of_their_facts(shared: int, of: int, alike: bool) -> None:
+    some, all_ = (
+        InjectionReport(selected=tuple(SelectedFact(f"f{n}", 1.0, 9) for n in range(count))) for count in (shared, of)
+    )
+    assert _alike(some, all_) is alike
+    assert _alike(all_, some) is alike

@@ -246,6 +246,17 @@ def test_a_user_without_memories_has_no_candidates(tmp_path) -> None:
         assert large.near("ann", "machine", (), 10, 0) == []
 
 
+def test_the_surest_memories_are_a_quarter_of_the_candidates_at_least(tmp_path) -> None:
+    with database("file", tmp_path) as db:
+        store = filled(MemoryStore(db), 30)
+        lasting = [store.add(f"She likes number {n}", confidence=0.9 - n / 10, **USER) for n in range(3)]
+        passing = [store.add(f"She waits for train {n}", confidence=0.95, ttl=60, **USER) for n in range(6)]
+        later = passing[0].expires_at + 1_000
+        for count, found in ((8, lasting[:2]), (9, lasting)):
+            near = store._large.near("ann", "", (), count, later)
+            assert {memory.content for memory in near} == {memory.content for memory in found}
+
+
 def test_a_request_needs_no_index_that_cannot_be_written(tmp_path) -> None:
     with closing(SqliteDatabase(tmp_path / "a.db", patience=0.1)) as db:
         store = filled(MemoryStore(db))

@@ -86,6 +86,16 @@ def test_the_exit_code_is_the_one_of_the_wrapper_around_the_output(text: str, st
     assert answer_of(ToolResultBlock(id="a", output=text)).status == status
 
 
+@pytest.mark.parametrize(("more", "status"), [(0, "exit 3"), (1, "")])
+def test_an_exit_code_stands_in_600_characters_at_either_end(more: int, status: str) -> None:
+    code, middle = "exit code: 3", "x" * 700
+    beside = ("y" * 40 + "\n") * 20
+    foot = beside[-(600 - len(code) - 1 + more) :]
+    assert answer_of(ToolResultBlock(id="a", output=f"{middle}\n{code}\n{foot}")).status == status
+    head = beside[-(600 - len(code) + more) :]
+    assert answer_of(ToolResultBlock(id="a", output=f"{head}{code}\n{middle}")).status == status
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

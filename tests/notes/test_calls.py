@@ -151,6 +151,19 @@ def test_what_was_changed_stands_under_its_whole_name_and_what_was_read_may_begi
     assert looked == 'm3 Read …/services/accounts/internal/handlers/account_handler.go -> "package handlers"'
 
 
+def test_a_label_that_is_shortened_at_its_end_begins_as_it_is() -> None:
+    query = "the price of a crossing from Ulm to Bregenz with two bicycles and a dog in May"
+    messages = tool_exchange("search", {"query": query}, "12 EUR")
+    deeds = Deeds(WorkLedger.of(messages), Runs([(1, 2)]), 40)
+    assert deeds.label(deeds.calls[0], 40) == "the price of a crossing from Ulm to…"
+
+
+def test_what_a_call_writes_stands_in_its_line_beside_its_label() -> None:
+    messages = tool_exchange("write_file", {"path": "a.py", "content": "limit = 12\nwidth = 30\n"}, "Saved.")
+    deeds = Deeds(WorkLedger.of(messages), Runs([(1, 2)]), 40)
+    assert deeds.lines(deeds.groups) == ['m1 write_file a.py "limit = 12…" -> "Saved."']
+
+
 def test_the_users_table_reaches_the_notes() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(1_000, tool_effects={"fahrplan": "reads"}))
     memory.add_message(user("Wann fährt der Zug?"))
@@ -218,6 +231,12 @@ def test_calls_that_differ_in_their_last_word_have_different_labels() -> None:
         ("awk '{print > \"out.txt\"}' in.csv", False),
         ("awk 'BEGIN{system(\"rm -rf build\")}'", False),
         ("cat a # it's old\nrm -rf build\necho 'done'", False),
+        ("git -C /srv/app diff --stat && git status && git blame a.py && git grep x && git show HEAD", True),
+        ("git commit -n -m 'log'", False),
+        ("git -C /srv/app push", False),
+        ("git stash", False),
+        ("git logout", False),
+        ("sed -n 3,9p f", True),
         ("cat " + "a" * 5_000, False),
         ("while read line; do echo $line; done < a.txt", False),
     ],

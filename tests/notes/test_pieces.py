@@ -33,6 +33,13 @@ def test_a_piece_of_a_list_of_records_names_its_record() -> None:
         assert re.findall(r"HAT\d+", before)[-1] == f"HAT{n}", piece
 
 
+def test_a_piece_has_the_whole_of_the_value_it_is_about() -> None:
+    for value in re.finditer(r"[\w\"]{2,40}", FLIGHTS):
+        begin, piece = line_around(FLIGHTS, value.start(), len(value[0]))
+        assert begin <= value.start()
+        assert value[0] in piece
+
+
 def test_the_last_piece_of_a_line_is_never_a_few_characters() -> None:
     for size in range(LONG + 1, 3 * LONG):
         line = ", ".join(f'"k{i}": {i}' for i in range(100))[:size]

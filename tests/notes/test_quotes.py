@@ -18,6 +18,8 @@ COUNT = get_counter("o200k_base").count_text
         ("**Offene Posten**", "Rechnung 4711-A"),
         ("</tool_assistant>", "Tool filesystem_7 writes to /root/markdown/cv.md."),
         ("OPEN ORDERS:", "Order W2575533 holds the water bottle 6777246137."),
+        ("(Open file: /srv/shop_7/orders.py)", "Order W2575533 holds the water bottle 6777246137."),
+        ("(Current directory: /srv/shop_7)", "Order W2575533 holds the water bottle 6777246137."),
     ],
 )
 def test_a_heading_is_no_fact(heading: str, fact: str) -> None:
@@ -106,3 +108,43 @@ def test_a_line_that_was_replaced_later_is_not_quoted_as_if_it_stood_there(
     assert before.strip() in page(
         WorkLedger.of([*messages, *edit, *again, assistant(f"So {value}.")]), 600, COUNT, only={9}
     )
+
+
+def test_what_is_quoted_stands_under_the_call_that_it_answers_and_as_a_result_if_it_answers_none() -> None:
+    read = tool_exchange("read", {"path": "a.txt"}, "port_77 = 8081\n" + "nothing of note\n" * 40)
+    told = [*tool_exchange("compare", {"left": "port_77"}, "done"), assistant("I look at port_77 now.")]
+    for messages, heading in (([user("Go on."), *read, *told], "m3 read a.txt:"), ([*read[1:], *told], "m1 result:")):
+        at = int(heading[1])
+        lines = page(WorkLedger.of(messages), 600, COUNT, only={at}).partition(f"{LINES}\n")[2]
+        assert lines.splitlines()[:2] == [heading, "> port_77 = 8081"]
+
+
+def test_lines_of_one_answer_pay_for_its_heading_once() -> None:
+    names = [f"port_{n}77" for n in range(8)]
+    read = "".join(f"{name} = 80{n}1\n" for n, name in enumerate(names)) + "nothing of note\n" * 40
+    path = "src/services/accounts/internal/handlers/settings.txt"
+    messages = [
+        user("Go on."),
+        *tool_exchange("read", {"path": path}, read),
+        *tool_exchange("compare", {"left": " ".join(names)}, "done"),
+        assistant(f"I look at {' '.join(names)}."),
+    ]
+    whole = page(messages, 4_000, len, only={3})
+    assert all(f"> {name} = " in whole for name in names)
+    assert page(messages, len(whole), len, only={3}) == whole
+    less = page(messages, len(whole) - 1, len, only={3})
+    assert [line in less for line in whole.splitlines()].count(False) == 1
+
+
+@pytest.mark.parametrize(("name", "other"), [("port_77", "port_771"), ("W-7714", "W-77145")])
+def test_a_value_is_told_by_itself_and_not_as_a_part_of_another(name: str, other: str) -> None:
+    messages = [
+        user("Go on."),
+        *tool_exchange("read", {"path": "a.txt"}, f"{name} = closed\n" + "nothing of note\n" * 40),
+        *tool_exchange("compare", {"left": name}, "done"),
+        assistant(f"I look at {name} now."),
+        *tool_exchange("open", {"what": other}, "ok"),
+    ]
+    text = page(WorkLedger.of(messages), 600, COUNT, only={3, 7, 8})
+    assert other in text
+    assert f"> {name} = closed" in text

@@ -74,6 +74,23 @@ def test_an_answer_is_read_again_when_values_were_dropped() -> None:
     assert '-> "The section about delta' not in short(ledger)
 
 
+def test_of_very_many_values_those_go_that_were_taken_up_least_and_longest_ago() -> None:
+    ledger = WorkLedger.of([user("Go on.")] * 100)
+    often = {f"often_{i}": Occurrences(4, True, (1,)) for i in range(600)}
+    once = {f"once_{i}": Occurrences(2, True, (50,)) for i in range(600)}
+    heard = {f"heard_{i}": Occurrences(0, False, (90,)) for i in range(600)}
+    long_ago = {f"long_ago_{i}": Occurrences(0, False, (60,)) for i in range(2_400)}
+    ledger.values = {**long_ago, **heard, **once, **often}
+    ledger.trim()
+    assert ledger.values.keys() == {*often, *once, *heard}
+    ledger.values = {**{f"new_{i}": Occurrences(0, False, (100,)) for i in range(1_200)}, **often, **once, **long_ago}
+    ledger.trim()
+    assert {*often, *once} <= ledger.values.keys()
+    ledger.values = {**{f"new_{i}": Occurrences(0, False, (100,)) for i in range(2_400)}, **often, **once}
+    ledger.trim()
+    assert {*often, *once} <= ledger.values.keys()
+
+
 def test_an_answer_is_read_again_when_another_call_stands_beside_its_own() -> None:
     def found(i: int, *lines: str) -> list[Msg]:
         return [calls("", use(f"r{i}", "search", query=f"q{i}")), tool_result(f"r{i}", "\n".join(lines))]

@@ -3,6 +3,10 @@
 import pytest
 
 from autocontext import TextBlock
+from autocontext.history.runs import Runs
+from autocontext.notes.shown import InView
+from autocontext.notes.speech import reasons
+from autocontext.notes.work import WorkLedger
 from autocontext.testing import assistant, tool_exchange, user
 from tests.notes.pages import page
 
@@ -27,6 +31,23 @@ def test_what_names_nothing_and_gives_no_reason_comes_last_and_is_not_lost(fille
             # The longest may not fit where a shorter filler does.
             assert text.count(finding[:-1]) >= 5, "findings gave way"
     assert all(f"m{2 + 3 * n}: " in pages[-1] for n in range(12))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The pool leaks because nothing ever closes it.",
+        "Order W5565470 went out to the second address.",
+        "Das Lager ist leer, weil niemand bestellt hat.",
+        "库存是空的，因为没有人订货，大家都在等。",
+    ],
+)
+def test_a_reason_that_names_nothing_and_a_name_without_a_reason_are_more_than_words(said: str) -> None:
+    ledger = WorkLedger.of([user("What happened?"), assistant(said), assistant("I am glad to help you with all that.")])
+    shown = InView(()).without(0, 0, "")
+    told, filler = reasons(ledger, Runs.of([2, 3]), shown)
+    assert [reason.text for reason in told] == [said]
+    assert [reason.number for reason in filler] == [3]
 
 
 @pytest.mark.parametrize(

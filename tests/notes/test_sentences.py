@@ -132,7 +132,7 @@ def test_a_paste_is_worth_less_inside_but_a_rule_in_it_stays() -> None:
     assert found[lines[150]] == CLAUSE
 
 
-@pytest.mark.parametrize(("characters", "expected"), [(900, RULE), (1_100, CLAUSE)])
+@pytest.mark.parametrize(("characters", "expected"), [(900, RULE), (1_000, RULE), (1_001, CLAUSE), (1_100, CLAUSE)])
 def test_a_rule_among_a_thousand_characters_counts_less_as_it_may_be_pasted(characters: int, expected: int) -> None:
     rule = "Never delete the backups."
     text = f"{rule}\n{'The list of the week goes on and on. ' * 40}"[:characters]
@@ -176,6 +176,7 @@ def test_of_very_many_sentences_the_best_are_kept_in_order() -> None:
         ("first line\n\n  second line  \n", ["first line", "second line"]),
         ("really?! yes", ["really?!", "yes"]),
         ("Plan:\n1. Stop it.\n 12. Delete W17.", ["Plan:", "1. Stop it.", "12. Delete W17."]),
+        ("? Yes. No.", ["?", "Yes.", "No."]),
         ("", []),
         (" \n\t ", []),
     ],
@@ -296,6 +297,38 @@ def test_a_list_that_is_cut_says_that_it_goes_on(heading: str, item: str) -> Non
     assert heading in line
     assert items[-1] not in line
     assert line.endswith(" …")
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        "OBSERVATION",
+        "Observation: ",
+        "EXECUTION RESULT of [main.py]",
+        "Command output",
+        "[Tool result]",
+        "Function responses",
+        "Execution output",
+        "<returncode>0</returncode>",
+        "<output>",
+        "<stdout>",
+        "<stderr>",
+        "<observation>",
+        "<tool_response>",
+        "<tool_result>",
+        "<function_results>",
+    ],
+)
+def test_a_message_that_begins_as_the_output_of_a_tool_says_nothing_of_the_user_s(beginning: str) -> None:
+    printed = "\nNever delete the backups.\nThe list goes on.\n"
+    assert {s.worth for s in of_user(f"{beginning}{printed}")} == {OUTPUT}
+    assert OUTPUT not in {s.worth for s in of_user(f"In the {beginning} it says this.{printed}")}
+
+
+def test_what_a_longer_message_rules_out_is_told() -> None:
+    rule = "Never delete the backups."
+    messages = [user(f"{rule}\n{'The list of the week goes on and on. ' * 40}"), assistant("Very well.")]
+    assert rule in page(messages, 200)
 
 
 def test_few_sentences_of_a_message_are_kept_conclusions_first() -> None:

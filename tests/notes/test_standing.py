@@ -87,6 +87,7 @@ REINDEX = ("start_job", {"name": "reindex"}, '{"job_id": "job-882", "status": "r
         (SERVER, ("KillShell", {"shell_id": "bash_3"}, "Shell killed")),
         (SERVER, ("BashOutput", {"bash_id": "bash_3"}, "<id>bash_3</id><status>completed</status>")),
         (AGENT, ("TaskOutput", {"agentId": "a7f3c91"}, "agent a7f3c91 finished: 12 callers")),
+        (AGENT, ("read_inbox", {}, "Finished: a7f3c91, 12 callers")),
         (WORKER, shell("kill -9 4821")),
         (WORKER, shell("ps -p 4821", "kill: (4821) - No such process")),
         (IMPORT, ("get_job", {"id": "imp-77"}, '{"job": "imp-77", "status": "succeeded", "rows": 8112}')),

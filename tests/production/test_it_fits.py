@@ -173,6 +173,31 @@ def test_impossible_says_which_fixed_part_is_too_large_and_shows_the_rest_as_sma
     assert_valid_chat(memory.messages)
 
 
+@pytest.mark.parametrize(("window", "share"), [(600, 0.6), (800, 0.75), (1_000, 0.8)])
+def test_beside_a_system_text_that_takes_most_of_a_small_window_it_fits(window: int, share: float) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(window, **ESTIMATE))
+    memory.add_message(fixed := system("rule " * int(window * share * 4 / 5)))
+    for n in range(20):
+        asked, told = user(f"do {n} " * 30), assistant("So.")
+        memory.add_messages([asked, *tool_exchange("get", {"n": n}, f"row {n} " * 50), told])
+    memory.get_messages()
+    assert memory.token_count <= window
+    assert memory.messages[0] == fixed
+    assert_valid_chat(memory.messages)
+
+
+@pytest.mark.parametrize(("share", "empty"), [(0.95, True), (1.05, False)])
+def test_notes_are_emptied_to_fit_and_not_where_nothing_would_fit(share: float, empty: bool) -> None:
+    window = 1_000
+    memory = AutoContextMemory(AutoContextConfig.for_window(window, **ESTIMATE))
+    memory.set_overhead("rule " * int(window * share * 4 / 5))
+    for n in range(20):
+        read = tool_exchange("get", {"n": n}, f"row {n} " * 50)
+        memory.add_messages([user(f"Never do {n} again."), *read, assistant("So.")])
+    memory.get_messages()
+    assert ("Never do 9 again." in notes(memory)[0].text) is not empty
+
+
 def test_strict_fit_raises_where_the_context_cannot_fit_and_keeps_what_was_won() -> None:
     memory = AutoContextMemory(small(strict_fit=True), ScriptedModel("In short."))
     memory.add_messages(day(10))

@@ -177,6 +177,22 @@ def test_with_a_scripted_model_a_misbehaving_strategy_fails_the_test(kind: str) 
     invariants.check(memory)
 
 
+class Plain:
+    """A model that says nothing of being strict."""
+
+    def complete(self, *_: Any, **__: Any) -> str:
+        return "In short."
+
+
+@pytest.mark.parametrize("model", [None, Plain()])
+def test_without_a_strict_model_a_misbehaving_strategy_raises_nothing(model: Any) -> None:
+    propose, reason = MISBEHAVING["takes a system message"]
+    memory = AutoContextMemory(rounds_only(strategies=(Own("mine", propose), "rounds")), model)
+    memory.add_messages(conversation())
+    report = memory.compress_if_needed(force=True)
+    assert reason in report.strategies[0].reason
+
+
 def test_a_class_in_place_of_an_object_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"strategies: Own is a class; write Own\(\)"):
         AutoContextConfig(strategies=(Own,))

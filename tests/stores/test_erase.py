@@ -165,6 +165,27 @@ def test_a_note_about_other_messages_keeps_its_words(loaded):
     assert SECRET not in said(store)
 
 
+def test_a_note_that_stands_for_loaded_ones_about_other_messages_keeps_its_words():
+    store = InMemorySessionStore()
+    config = AutoContextConfig.for_window(2_000)
+    memory = memory_on(InMemorySessionStore(), config=config, model=ScriptedModel("Three orders are open."))
+    memory.add_messages(conversation(8, chars=1000))
+    assert memory.compress_if_needed()
+    state = memory.state_dict()
+    memory = memory_on(store, config=config)
+    memory.load_state_dict(state)
+    loaded = {m.id for m in memory.messages if m.origin is not None}
+    memory.add_messages(conversation(8, chars=1000))
+    assert memory.compress_if_needed(force=True)
+    before = memory.messages
+    assert any(m.origin is not None and m.id not in loaded for m in before)
+    assert not loaded <= {m.id for m in before}
+    told = user(f"my password is {SECRET}")
+    memory.add_messages([told, *conversation(1)])
+    store.erase(U, [told.id])
+    assert memory_on(store).messages[: len(before)] == before
+
+
 @pytest.mark.slow
 def test_of_an_emptied_note_a_later_one_takes_over_nothing():
     store = InMemorySessionStore()

@@ -1,12 +1,15 @@
 """Each limit of a strategy at its boundary: the last value that changes nothing, and the first that does."""
 
+import re
+
 import pytest
 
 from autocontext import AutoContextConfig, Msg
 from autocontext.messages import PINNED
 from autocontext.strategies import View, steps
 from autocontext.strategies.first_message import FirstMessage
-from autocontext.strategies.pastes import Pastes
+from autocontext.strategies.last_resort import Previews
+from autocontext.strategies.pastes import Pastes, in_part
 from autocontext.strategies.selection import is_large, may_be_large
 from autocontext.testing import assistant, tool_exchange, user
 
@@ -118,7 +121,25 @@ def test_the_larger_a_new_result_is_the_less_the_first_message_keeps_and_never_l
     assert kept[-1] == kept[-2] == kept[-3]
 
 
-@pytest.mark.parametrize(("tokens", "excess", "found"), [(399, 1_000, 0), (400, 1_000, 1), (400, 0, 0)])
+@pytest.mark.parametrize(("size", "kept"), [(899, 0.3), (900, 0.45)])
+def test_beside_a_result_that_leaves_no_room_at_all_the_first_message_keeps_what_it_may(size: int, kept: float) -> None:
+    first = FirstMessage(AutoContextConfig(max_token=1_000), Numbers(), 0)  # type: ignore[arg-type]
+    words = "\n".join(f"Check what the page {'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10]}ort says." for n in range(100))
+    history = [user(words), assistant("Seen."), *tool_exchange("get", {"id": 1}, "x")]
+    sizes = dict(zip((m.id for m in history), (900, 1, 1, size), strict=True))
+    [proposal] = first.propose(View.of(history, lambda m: sizes[m.id]))
+    shown = sum(map(len, (proposal.blocks or {}).values())) / len(words)
+    assert kept - 0.12 < shown * 0.9 < kept + 0.02
+
+
+@pytest.mark.parametrize(("characters", "cut"), [(200, False), (201, True)])
+def test_the_last_resort_cuts_a_text_that_is_longer_than_what_stays_with_its_mark(characters: int, cut: bool) -> None:
+    previews = Previews(AutoContextConfig(), lambda _: 1, 10**6, unread=False, least=80)
+    history = [user("Go."), *tool_exchange("get", {}, "x" * characters), assistant("Seen."), user("And?")]
+    assert len(previews.propose(View.of(history, lambda m: len(m.text)))) == cut
+
+
+@pytest.mark.parametrize(("tokens", "excess", "found"), [(399, 1_000, 0), (400, 1_000, 1), (400, 1, 1), (400, 0, 0)])
 def test_a_message_of_the_user_is_cut_from_400_tokens_on_if_something_is_in_excess(
     tokens: int, excess: int, found: int
 ) -> None:
@@ -132,3 +153,12 @@ def test_the_longest_messages_of_the_user_are_cut_and_no_more_than_needed() -> N
     pastes = Pastes(AutoContextConfig(), Numbers(), 900)  # type: ignore[arg-type]
     cut = pastes.propose(View.of(history, lambda m: sizes[m.id]))
     assert [proposal.span.ids for proposal in cut] == [(history[1].id,), (history[2].id,)]
+
+
+def test_of_a_message_of_more_than_a_million_characters_the_mark_counts_all_that_is_left_out() -> None:
+    text = "\n".join(f"line {n} of the log that was pasted here" for n in range(40_000))
+    assert len(text) > 1_000_000
+    shown, _, mark = in_part(text, 4_000, 3).rpartition("\n[m3: ")
+    missing, of = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+", mark)[:2])
+    assert of == len(text)
+    assert missing == pytest.approx(len(text) - len(shown), abs=200)

@@ -145,6 +145,8 @@ def test_it_gives_way_before_the_view_is_over_the_window() -> None:
         ("str_replace_based_edit_tool", {"command": "create", "path": "/x/AGENTS.md", "file_text": "x"}, None),
         ("bash", {"command": "cat <<EOF > AGENTS.md\nx\nEOF"}, None),
         ("bash", {"command": "grep -rn CLAUDE.md . ; ls AGENTS.md; git diff AGENTS.md; sed -i s/a/b/ AGENTS.md"}, None),
+        ("bash", {"command": "sed s/tabs/blanks/ AGENTS.md; sed 5q AGENTS.md"}, None),
+        ("bash", {"command": "git commit -n AGENTS.md; tee -n AGENTS.md"}, None),
         ("Read", {"file_path": "/srv/MY-CLAUDE.md.py"}, None),
         ("Grep", {"pattern": "x", "path": "AGENTS.md"}, None),
         ("search", {"query": "skill"}, None),
@@ -162,6 +164,11 @@ def kept(*exchanges: list[Msg], window: int = 100_000) -> list[str]:
     return [m.content[k].text for m in messages for k in sorted(whole.get(m.id, ()))]  # type: ignore[union-attr]
 
 
+def both(files: str, text: str) -> list[Msg]:
+    return list(tool_exchange("bash", {"command": f"cat {files}"}, text))
+
+
+OTHERS = "Quite other words " * 30
 STUB = "File unchanged since last read. The earlier result is still current."
 
 
@@ -182,6 +189,14 @@ STUB = "File unchanged since last read. The earlier result is still current."
             ],
             [0, 2],
         ),
+        # Two files in one call: a reading of one stands for no more than that one.
+        ([both("/s/AGENTS.md /s/CLAUDE.md", rules(99)), read("/s/AGENTS.md", rules(99))], [0, 1]),
+        ([both("/s/AGENTS.md /s/CLAUDE.md", rules(99)), read("/s/CLAUDE.md", rules(99))], [0, 1]),
+        ([read("/s/AGENTS.md", rules(99)), both("/s/AGENTS.md /s/CLAUDE.md", rules(99) + "\n- More.")], [1]),
+        ([read("/s/CLAUDE.md", rules(99)), both("/s/AGENTS.md /s/CLAUDE.md", rules(99) + "\n- More.")], [1]),
+        # One of them may be in another folder.
+        ([both("AGENTS.md /s/CLAUDE.md", rules(99)), both("AGENTS.md /s/CLAUDE.md", OTHERS)], [0, 1]),
+        ([both("/s/AGENTS.md /s/CLAUDE.md", rules(99)), both("/s/AGENTS.md /s/CLAUDE.md", OTHERS)], [1]),
         # A part does not stand for the whole, nor a failure, nor a line that says that nothing has changed.
         ([read("/s/AGENTS.md", rules(99)), read("/s/AGENTS.md", rules(20), limit=9)], [0, 1]),
         ([read("/s/AGENTS.md", rules(99)), read("/s/AGENTS.md", "Error: no such file")], [0]),

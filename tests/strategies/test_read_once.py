@@ -145,6 +145,14 @@ def test_that_a_reading_has_failed_is_still_told_where_a_later_one_shows_the_sam
     assert compressed(*messages).messages == messages
 
 
+@pytest.mark.parametrize("first_failed", [True, False])
+def test_the_same_text_as_an_error_and_as_a_result_are_two_readings(first_failed: bool) -> None:
+    failed = tool_call("read_file", {"path": "a.py"}, id="f"), tool_result("f", A, is_error=True)
+    good = read("a.py", A)
+    messages = [user("?"), *(failed if first_failed else good), *(good if first_failed else failed), *END]
+    assert compressed(*messages).messages == messages
+
+
 def test_pinned_protected_recent_and_unread_readings_stay() -> None:
     first, second, third = read("a.py", A), read("a.py", A), read("a.py", A)
     pinned = [m.model_copy(update={"metadata": {PINNED: True}}) for m in first]
@@ -207,6 +215,20 @@ def test_equal_pairs_of_the_next_pass_join_the_line() -> None:
     assert shown(memory) == [line.replace("m2-m43", "m2-m41").replace("x20", "x19"), '{"state": "running"}']
     assert report.receipt.startswith("m20-m21,m24-m41 called again later; ")
     assert memory.reload(handles(memory.messages[1])[0]) == polls[:38]
+
+
+def test_what_was_archived_with_an_equal_call_at_its_end_joins_no_line_about_such_calls() -> None:
+    polls = [m for _ in range(9) for m in tool_exchange("get_job", {"id": "J-7"}, '{"state": "running"}')]
+    memory = AutoContextMemory(ALONE)
+    memory.add_messages([user("Wait for it."), *read("a.py", A), *polls, *END])
+    assert "m2-m5" in memory.tools("archive")[0](messages="m2-m5", reason="read")
+    archived = memory.messages[1]
+    memory.compress_if_needed(force=True)
+    assert memory.messages[1] == archived
+    assert shown(memory)[1:] == [
+        "m6-m19 get_job: J-7 (x7, each with the same result); called again below",
+        '{"state": "running"}',
+    ]
 
 
 def test_words_between_equal_calls_stay() -> None:

@@ -64,6 +64,30 @@ def test_a_small_note_is_written_anew_as_far_as_there_is_room(language: str) -> 
     assert Regrow(desk.hand_over, lambda: 10_000).propose(desk.view) == []
 
 
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_a_note_wants_what_it_needs_and_no_more(language: str) -> None:
+    desk = Desk([user("Go."), *rounds(language, 1, 5), user("Go on."), assistant("Yes.")], CONFIG, size)
+    desk.make(desk.fold(tokens=10**6, last_resort=True))
+    [place] = [i for i, m in enumerate(desk.messages) if is_note(m)]
+    needed = desk.hand_over.needed(desk.view, desk.view.span(place, place + 1), desk.hand_over.share)
+    lacks = desk.hand_over.frame + needed - size(desk.messages[place])
+    assert Regrow(desk.hand_over, lambda: 10_000).wanted(desk.view) == lacks > 0
+
+
+@pytest.mark.parametrize(("tokens", "wants"), [(300, False), (400, True)])
+def test_a_note_that_lacks_less_than_a_quarter_stays_as_it_is(tokens: int, wants: bool) -> None:
+    desk = Desk([user("Go."), *rounds("en", 1, 20), user("Go on."), assistant("Yes.")], CONFIG, size)
+    desk.make(desk.fold(tokens=tokens))
+    [place] = [i for i, m in enumerate(desk.messages) if is_note(m)]
+    regrow = Regrow(desk.hand_over, lambda: 10_000)
+    needed = desk.hand_over.needed(desk.view, desk.view.span(place, place + 1), desk.hand_over.share)
+    lacks = desk.hand_over.frame + needed - size(desk.messages[place])
+    assert lacks > 0
+    assert (lacks >= 0.25 * size(desk.messages[place])) is wants
+    assert (regrow.wanted(desk.view) > 0) is wants
+    assert bool(regrow.propose(desk.view)) is wants
+
+
 def test_two_notes_that_need_more_share_the_room_of_all_notes() -> None:
     reads = [m for n in range(41, 81) for m in rounds("en", n, 1)[1:]]
     last = tool_exchange("get_record", {"id": "R99"}, "no such record")
@@ -128,3 +152,19 @@ def test_a_pass_on_demand_never_makes_the_context_larger(start: int, count: int,
         report = memory.compress_if_needed(force=True)
         assert memory.token_count < before if report else memory.token_count == before
         memory.add_messages(memory.messages[start:][:count])
+
+
+@pytest.mark.parametrize("rounds_of_words", [8, 12, 20])
+def test_a_note_takes_seven_tenths_of_what_it_replaces_at_most(rounds_of_words: int) -> None:
+    told = [
+        m
+        for n in range(rounds_of_words)
+        for m in (
+            user(f"Never touch the folder src/part_{n}/ before {n + 1} May, and ask Ann_{n} first."),
+            assistant(f"The reason is that part_{n} fails because of order W{n}77."),
+        )
+    ]
+    desk = Desk([user("Go."), *told, user("Go on."), assistant("Yes.")], CONFIG, size)
+    [proposal] = desk.fold(tokens=50)
+    replaced = sum(map(size, proposal.span.messages))
+    assert replaced * 0.5 < size(build(proposal, []).messages[0]) <= replaced * 0.7

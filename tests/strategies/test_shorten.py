@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.formats.openai_chat import from_openai
+from autocontext.history.view import Answered
+from autocontext.strategies import View
+from autocontext.strategies.shorten import Shorten, _repeats
 from autocontext.testing import assert_valid_chat, assistant, tool_exchange, user
 from autocontext.text.reformatting import reformatted
 from tests.conversations import histories
@@ -564,12 +567,13 @@ def test_what_can_be_told_whole_in_less_is_before_anything_is_left_out(kind: str
     assert memory.reload("m5")[-1] == messages[4]
 
 
-def test_a_file_that_the_agent_is_changing_stays_as_it_is_written() -> None:
+@pytest.mark.parametrize("older", [log(1), page(1)], ids=["a flood", "what can only be cut"])
+def test_a_file_that_the_agent_is_changing_stays_as_it_is_written(older: str) -> None:
     """Its lines are what the next edit has to name."""
     text = json.dumps({"strecken": FLIGHTS}, indent=1)
     messages = [
         user("Go."),
-        *tool_exchange("read_log", {"day": 1}, log(1)),
+        *tool_exchange("read_log", {"day": 1}, older),
         *tool_exchange("read_file", {"path": "strecken.json"}, text),
         *tool_exchange("edit", {"path": "strecken.json", "new_string": "x"}, "ok"),
         assistant("Done."),
@@ -581,7 +585,7 @@ def test_a_file_that_the_agent_is_changing_stays_as_it_is_written() -> None:
         for r in m.tool_results
     ]
     assert results[1] == text
-    assert results[0] != log(1)
+    assert results[0] != older
 
 
 @pytest.mark.parametrize("empty", [None, "", [], {}])
@@ -632,3 +636,50 @@ def test_figures_of_records_that_a_call_names_are_no_echo_of_it(status: str, fie
     [result] = [r.text for m in passed([*messages, user("And?")], config).messages for r in m.tool_results]
     assert "reformatted" in result
     assert result.count(f"|{status}|") > 5
+
+
+def answered(arguments: dict[str, object], text: str) -> Answered:
+    (pair,) = View.of(tool_exchange("write", arguments, text), len).answers
+    return pair
+
+
+@pytest.mark.parametrize(("others", "repeats"), [(40, True), (41, False)])
+def test_a_result_of_which_three_fifths_repeat_its_call_says_nothing_new(others: int, repeats: bool) -> None:
+    items = [f"item, part {n}" for n in range(5)]
+    assert sum(map(len, items)) == 60
+    assert _repeats(answered({"items": items}, "".join(items) + "-" * others)) is repeats
+    assert _repeats(answered({"text": "\n".join(items)}, "\n".join([*items, "-" * others]))) is repeats
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_the_same_line_over_and_over_is_a_flood_whoever_has_used_it(used: bool) -> None:
+    asked, hits = tool_exchange("search", {"query": "orders"}, "order W-7714 was read again by the job\n" * 60)
+    history = [user("Go on."), asked, hits, assistant(f"I look at {'W-7714' if used else 'it'} now."), user("Yes.")]
+    view = View.of(history, lambda m: len(m.text) // 4)
+    shorten = Shorten(AutoContextConfig.for_window(4_000), None, lambda: 0)  # type: ignore[arg-type]
+    assert shorten._is_flood(view, view.answers[0])
+
+
+def test_what_is_written_is_a_result_of_several_lines_about_what_the_agent_works_on() -> None:
+    messages = [
+        user("Go."),
+        *tool_exchange("read_file", {"path": "a.py"}, "x = 1\ny = 2"),
+        *tool_exchange("get_order", {"order_id": "W-1"}, '{"state": "open"}'),
+        *tool_exchange("search", {"query": "orders"}, "one hit\ntwo hits"),
+    ]
+    shorten = Shorten(AutoContextConfig.for_window(4_000), None, lambda: 0)  # type: ignore[arg-type]
+    assert shorten._written(View.of(messages, lambda m: len(m.text) // 4)) == {2}
+
+
+@pytest.mark.parametrize("rows", [22, 26, 34, 42])
+def test_nothing_is_folded_where_what_is_shortened_is_enough(rows: int) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(2_000, **ESTIMATE))
+    memory.add_message(user("Go on."))
+    days = 0
+    while memory.token_count < 2_000 * 0.97:
+        days += 1
+        read = "\n".join(f"row {row} of {days} says {row * days % 97}" for row in range(rows))
+        memory.add_messages([*tool_exchange("get", {"day": days}, read), assistant("so it is. " * 20)])
+    memory.add_message(user("And?"))
+    kinds = {m.origin.kind for m in memory.get_messages() if m.origin is not None}
+    assert kinds == {"stub"}
