@@ -94,6 +94,8 @@ STATEMENT = re.compile(
     rf"|\*\*[^*:]{{3,40}}:\*\* \S|#{{2,6}} {HEADLINE}"
 )
 """At the beginning of a line of Markdown: a sentence or a result in bold type, or a heading that says one."""
+_ENDS_PIECE = ".!?;。！？；|"
+"""What ends a sentence, or a cell of a table."""
 _OPENING = (":", "(", "[", "{", "：", "（")
 """What a line ends with that is nothing without the next one."""
 _IN_SUMMARY, _LONGEST_SUMMARY = 2.0, 12
@@ -755,6 +757,8 @@ class Excerpts:
         self._beside_nothing = self._empty | dependent | {i for i, worth in enumerate(own) if in_rows and not worth}
         """What is not shown because it stands beside something that is."""
         self._openers = _openers(text, found, said)
+        self._continued = {i for i in range(1, len(found)) if _goes_on(text, found[i - 1], found[i])}
+        """What is cut off the piece before it between words: who or what it is about stands there."""
 
     def of(self, characters: int) -> Excerpt:
         """The excerpt of at most so many characters."""
@@ -770,7 +774,9 @@ class Excerpts:
             if i in tried or (names[i], said[i]) in shown:  # once is enough
                 continue
             tried.add(i)
-            new = {i, *self._above(i), *((i + 1,) if i in self._openers else ())} - chosen
+            new = {i, *self._above(i), *((i + 1,) if i in self._openers else ())}
+            new |= {k - 1 for k in new if k in self._continued}
+            new -= chosen
             bridged = new | self._between(new, chosen, characters)
             if (room := sum(map(self._room, bridged))) <= left:
                 new = bridged
@@ -835,6 +841,12 @@ def excerpt(text: str, characters: int, worth: Callable[[str], float], *, repeat
     if len(text) <= characters:
         return Excerpt(text, 0, len(text))
     return Excerpts(text, worth, repeats=repeats).of(characters)
+
+
+def _goes_on(text: str, before: Piece, piece: Piece) -> bool:
+    """Whether a piece goes on with the sentence of the one before it."""
+    same = before.opened is None and piece.opened is None and _within_line(text, before.stop, piece.start)
+    return same and text[before.stop - 1] not in _ENDS_PIECE
 
 
 def _indent(text: str, start: int) -> str:

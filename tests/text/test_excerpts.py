@@ -686,3 +686,19 @@ def test_what_failed_stands_above_the_line_that_says_so(good: str, bad: str) -> 
     code = "\n".join(f"value_{n} = load({n})\ncheck(value_{n})" for n in range(30)) + "\n  cancel(\n  )\n"
     found = pieces(code)
     assert _parents(code, found)[-2] == -1, "a line of code says nothing about those above it"
+
+
+@pytest.mark.parametrize(
+    ("who", "what"),
+    [
+        ("Backup Operators", "may override the locks of files"),
+        ("Frau Lindner", "übernimmt ab Mai die Abrechnung"),
+        ("sansa.stark", "can delegate to KINGSLANDING$"),
+    ],
+)
+def test_what_goes_on_between_words_stays_with_whom_it_is_about(who: str, what: str) -> None:
+    filler = " ".join(["plain"] * 20)
+    lines = [f"{who} {n} {filler} {what} {n} of {n * n}" for n in range(10, 21)]
+    short = excerpt("\n".join(lines), 500, lambda piece: 9.0 * (what in piece)).text
+    assert short.count(what)
+    assert short.count(what) == sum(f"{who} {n} {filler} {what}" in short for n in range(10, 21))
