@@ -222,14 +222,6 @@ def _datetime(value: datetime, _digits: int | None, _depth: int) -> str:
         raise UncacheableError("in UTC it is outside the range of datetime") from None
 
 
-def _clock(value: time, _digits: int | None, _depth: int) -> str:
-    return f'{{"$clock":"{value.isoformat()}{"+fold" if value.fold else ""}"}}'
-
-
-def _duration(value: timedelta, _digits: int | None, _depth: int) -> str:
-    return f'{{"$microseconds":{value // timedelta(microseconds=1)}}}'
-
-
 def _named(sign: str, value: object, content: str) -> str:
     """A value of a class that is named, too."""
     return f'{{"${sign}":[{_quoted(_name_of(value))},{content}]}}'
@@ -270,8 +262,8 @@ _FAMILIES: tuple[tuple[type, _Writer], ...] = (
     (Fraction, lambda value, _digits, _depth: fraction_text(value)),
     (datetime, _datetime),
     (date, lambda value, _digits, _depth: f'{{"$date":"{value.isoformat()}"}}'),
-    (time, _clock),
-    (timedelta, _duration),
+    (time, lambda value, _digits, _depth: f'{{"$clock":"{value.isoformat()}{"+fold" if value.fold else ""}"}}'),
+    (timedelta, lambda value, _digits, _depth: f'{{"$microseconds":{value // timedelta(microseconds=1)}}}'),
     (UUID, lambda value, _digits, _depth: f'{{"$uuid":"{value}"}}'),
     *dict.fromkeys((bytes, bytearray, memoryview), _bytes).items(),
     *dict.fromkeys((list, tuple, deque), _list).items(),
