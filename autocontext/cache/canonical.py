@@ -29,14 +29,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from autocontext.cache.canonical_numbers import (
-    decimal_text,
-    float_text,
-    fraction_text,
-    integer_text,
-    number_text,
-    rounded,
-)
+from autocontext.cache import canonical_numbers
 from autocontext.errors import ConfigError, UncacheableError
 from autocontext.text.normal_forms import normalized
 
@@ -188,7 +181,7 @@ def _quantized(value: Any, step: Any, depth: int = 0) -> Any:
         raise UncacheableError(_TOO_DEEP)
     if isinstance(value, list | tuple):
         return [_quantized(item, step, depth + 1) for item in value]
-    return rounded(value, step)
+    return canonical_numbers.rounded(value, step)
 
 
 def _list(value: Any, digits: int | None, depth: int) -> str:
@@ -255,11 +248,11 @@ _FAMILIES: tuple[tuple[type, _Writer], ...] = (
     (BaseModel, _model),
     (str, lambda value, _digits, _depth: _quoted(text_of(value))),
     (bool, lambda value, _digits, _depth: "true" if value else "false"),
-    (int, lambda value, _digits, _depth: integer_text(value)),
-    (float, lambda value, digits, _depth: float_text(value, digits)),
+    (int, lambda value, _digits, _depth: canonical_numbers.integer_text(value)),
+    (float, lambda value, digits, _depth: canonical_numbers.float_text(value, digits)),
     (type(None), lambda _value, _digits, _depth: "null"),
-    (Decimal, lambda value, _digits, _depth: decimal_text(value)),
-    (Fraction, lambda value, _digits, _depth: fraction_text(value)),
+    (Decimal, lambda value, _digits, _depth: canonical_numbers.decimal_text(value)),
+    (Fraction, lambda value, _digits, _depth: canonical_numbers.fraction_text(value)),
     (datetime, _datetime),
     (date, lambda value, _digits, _depth: f'{{"$date":"{value.isoformat()}"}}'),
     (time, lambda value, _digits, _depth: f'{{"$clock":"{value.isoformat()}{"+fold" if value.fold else ""}"}}'),
@@ -271,7 +264,7 @@ _FAMILIES: tuple[tuple[type, _Writer], ...] = (
     (PurePath, lambda value, _digits, _depth: f'{{"$path":{_quoted(text_of(str(value)))}}}'),
     (dict, _mapping),
     (Mapping, _mapping),
-    (Real, lambda value, digits, _depth: number_text(value, digits)),
+    (Real, lambda value, digits, _depth: canonical_numbers.number_text(value, digits)),
 )
 _WRITERS: dict[type, _Writer] = dict(_FAMILIES)
 
