@@ -22,6 +22,7 @@ from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig, as_config
 from autocontext.errors import ConfigError, Conflict, InvalidMessage, NoSuchMessage, StateError, did_you_mean, short
 from autocontext.events import CompressionEvent, CompressionReport, Health, Repeats, UsageTotals
+from autocontext.flows import Flow, method, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.threads import in_thread
 from autocontext.formats.blocks import block_first
@@ -154,15 +155,12 @@ class AutoContextMemory(ProviderMessages, Closing):
         memory.opened_store = store
         return memory
 
-    def close(self) -> None:
+    def _close(self) -> Flow[None]:
         """Close the database that `open` opened; a store that was passed stays open. Closing twice does nothing."""
         if self.opened_store is not None:
-            self.opened_store.close()
+            yield method(self.opened_store, "close")
 
-    async def aclose(self) -> None:
-        """`close` for asynchronous callers."""
-        if self.opened_store is not None:
-            await self.opened_store.aclose()
+    close, aclose = sync_and_async(_close)
 
     def __len__(self) -> int:
         with self._lock:

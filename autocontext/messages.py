@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import not_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
@@ -157,14 +158,15 @@ def texts_in(value: Any) -> Iterator[str]:
 
 def _leaves(value: Any) -> Iterator[Any]:
     """What a JSON value holds in its objects and arrays, in order; the value itself if it is neither."""
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from _leaves(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _leaves(inner)
-    else:
-        yield value
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += reversed(value.values())
+        elif isinstance(value, list | tuple):
+            waiting += reversed(value)
+        else:
+            yield value
 
 
 def _freeze_object(value: Any) -> Any:
@@ -182,10 +184,6 @@ JsonObject: TypeAlias = Annotated[dict[str, Any], PlainValidator(_freeze_object)
 
 def _empty() -> dict[str, Any]:
     return _EMPTY
-
-
-def _absent(value: Any) -> bool:
-    return not value
 
 
 class Value(BaseModel):
@@ -231,7 +229,7 @@ class Value(BaseModel):
 class Block(Value):
     """A part of a message; `type` says which."""
 
-    metadata: JsonObject = Field(default_factory=_empty, exclude_if=_absent)
+    metadata: JsonObject = Field(default_factory=_empty, exclude_if=not_)
     """Free for the caller, e.g. for provider keys without a field of their own."""
 
 
@@ -305,7 +303,7 @@ class ToolResultBlock(Block):
     id: str
     name: str = ""
     output: str | tuple[OutputBlock, ...]
-    is_error: bool = Field(default=False, exclude_if=_absent)
+    is_error: bool = Field(default=False, exclude_if=not_)
 
     if TYPE_CHECKING:
         # The arguments have wider types than the fields, which type checkers without pydantic's plugin cannot know.
@@ -366,7 +364,7 @@ class Origin(Value):
     - archive: the note about what the agent put away
     - recall: lines from out of view, before a message of the user that names them; it replaces nothing
     - ledger: the evidence ledger of release 0.1.0"""
-    fallback: bool = Field(default=False, exclude_if=_absent)
+    fallback: bool = Field(default=False, exclude_if=not_)
     """True if the text was written without the model because it gave no usable answer."""
 
 
@@ -380,14 +378,6 @@ def _as_blocks(value: Any) -> Any:
     return value
 
 
-def _new_id() -> str:
-    return uuid.uuid4().hex
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
 class Msg(Value):
     """One message of a conversation.
 
@@ -398,13 +388,13 @@ class Msg(Value):
         Msg(role="assistant", content=[ToolUseBlock(id="call_1", name="search", input={"q": "weather"})])
     """
 
-    id: str = Field(default_factory=_new_id, min_length=1)
+    id: str = Field(default_factory=lambda: uuid.uuid4().hex, min_length=1)
     role: Role
     name: str = ""
     content: Annotated[tuple[ContentBlock, ...], BeforeValidator(_as_blocks)] = ()
-    metadata: JsonObject = Field(default_factory=_empty, exclude_if=_absent)
-    timestamp: str = Field(default_factory=_now)
-    origin: Origin | None = Field(default=None, exclude_if=_absent)
+    metadata: JsonObject = Field(default_factory=_empty, exclude_if=not_)
+    timestamp: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
+    origin: Origin | None = Field(default=None, exclude_if=not_)
     """Set on messages made by a compression."""
 
     if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from typing import Any, NamedTuple, Unpack
 
 from autocontext.adapters.options import MemoryOptions
@@ -12,9 +11,10 @@ from autocontext.errors import ConfigError, SessionGone, short
 from autocontext.flows.forking import fork_lock
 from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.stores import InMemorySessionStore, SessionKey, SessionStore
+from autocontext.stores.kept import Kept
 
 _MAX_OPEN = 1_000
-"""Memories with a store that are held open; beyond it the least recently used one is dropped."""
+"""Memories with a store that are held open; beyond it the least recently used one is dropped, and opened again."""
 
 
 class Sessions:
@@ -42,7 +42,7 @@ class Sessions:
         self._keeps = options.get("store") is not None
         self._user_id = options.get("user_id", "")
         self._lock = fork_lock()
-        self._memories: OrderedDict[tuple[str, str], AutoContextMemory] = OrderedDict()
+        self._memories: Kept[tuple[str, str], AutoContextMemory] = Kept(_MAX_OPEN, forgotten=False)
         self._bound_key: tuple[str, str] | None = None
         self._passed = self.bound = memory
         """`bound`: the one memory, when there is only one."""
@@ -74,12 +74,10 @@ class Sessions:
             if self.bound is not None:
                 self._check(key, kept=kept)
                 return self.bound
-            if key not in self._memories:
-                self._memories[key] = self._open(session_id, key[0], self._store) if kept else self._open(None, key[0])
-                if len(self._memories) > _MAX_OPEN:
-                    self._memories.popitem(last=False)  # the store opens it again
-            self._memories.move_to_end(key)
-            return self._memories[key]
+            if (memory := self._memories.get(key)) is None:
+                memory = self._open(session_id, key[0], self._store) if kept else self._open(None, key[0])
+                self._memories.put(key, memory)
+            return memory
 
     def begin(self, session_id: str, user_id: str | None = None, *, kept: bool = True) -> AutoContextMemory:
         """`of` at the start of a run: the memory has what other processes have added to the session since.
@@ -96,7 +94,7 @@ class Sessions:
                 if memory is self.bound:
                     self.bound = self._open(memory.session.session_id, memory.session.user_id, self._store)
                 else:
-                    self._memories.pop(self._key(session_id, user_id), None)
+                    self._memories.drop(self._key(session_id, user_id))
             memory = self.of(session_id, user_id, kept=kept)
         return memory
 
@@ -108,7 +106,7 @@ class Sessions:
         """Let go of a session's memory; one with a store is opened again when it is asked for."""
         key = self._key(session_id, user_id)
         with self._lock:
-            self._memories.pop(key, None)
+            self._memories.drop(key)
             if not self._keeps:
                 self._store.delete(key)
 

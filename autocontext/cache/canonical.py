@@ -29,14 +29,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from autocontext.cache.canonical_numbers import (
-    decimal_text,
-    float_text,
-    fraction_text,
-    integer_text,
-    number_text,
-    rounded,
-)
+from autocontext.cache import canonical_numbers
 from autocontext.errors import ConfigError, UncacheableError
 from autocontext.text.normal_forms import normalized
 
@@ -188,7 +181,7 @@ def _quantized(value: Any, step: Any, depth: int = 0) -> Any:
         raise UncacheableError(_TOO_DEEP)
     if isinstance(value, list | tuple):
         return [_quantized(item, step, depth + 1) for item in value]
-    return rounded(value, step)
+    return canonical_numbers.rounded(value, step)
 
 
 def _list(value: Any, digits: int | None, depth: int) -> str:
@@ -220,14 +213,6 @@ def _datetime(value: datetime, _digits: int | None, _depth: int) -> str:
         return f'{{"$time":"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"}}'
     except OverflowError:
         raise UncacheableError("in UTC it is outside the range of datetime") from None
-
-
-def _clock(value: time, _digits: int | None, _depth: int) -> str:
-    return f'{{"$clock":"{value.isoformat()}{"+fold" if value.fold else ""}"}}'
-
-
-def _duration(value: timedelta, _digits: int | None, _depth: int) -> str:
-    return f'{{"$microseconds":{value // timedelta(microseconds=1)}}}'
 
 
 def _named(sign: str, value: object, content: str) -> str:
@@ -263,15 +248,15 @@ _FAMILIES: tuple[tuple[type, _Writer], ...] = (
     (BaseModel, _model),
     (str, lambda value, _digits, _depth: _quoted(text_of(value))),
     (bool, lambda value, _digits, _depth: "true" if value else "false"),
-    (int, lambda value, _digits, _depth: integer_text(value)),
-    (float, lambda value, digits, _depth: float_text(value, digits)),
+    (int, lambda value, _digits, _depth: canonical_numbers.integer_text(value)),
+    (float, lambda value, digits, _depth: canonical_numbers.float_text(value, digits)),
     (type(None), lambda _value, _digits, _depth: "null"),
-    (Decimal, lambda value, _digits, _depth: decimal_text(value)),
-    (Fraction, lambda value, _digits, _depth: fraction_text(value)),
+    (Decimal, lambda value, _digits, _depth: canonical_numbers.decimal_text(value)),
+    (Fraction, lambda value, _digits, _depth: canonical_numbers.fraction_text(value)),
     (datetime, _datetime),
     (date, lambda value, _digits, _depth: f'{{"$date":"{value.isoformat()}"}}'),
-    (time, _clock),
-    (timedelta, _duration),
+    (time, lambda value, _digits, _depth: f'{{"$clock":"{value.isoformat()}{"+fold" if value.fold else ""}"}}'),
+    (timedelta, lambda value, _digits, _depth: f'{{"$microseconds":{value // timedelta(microseconds=1)}}}'),
     (UUID, lambda value, _digits, _depth: f'{{"$uuid":"{value}"}}'),
     *dict.fromkeys((bytes, bytearray, memoryview), _bytes).items(),
     *dict.fromkeys((list, tuple, deque), _list).items(),
@@ -279,7 +264,7 @@ _FAMILIES: tuple[tuple[type, _Writer], ...] = (
     (PurePath, lambda value, _digits, _depth: f'{{"$path":{_quoted(text_of(str(value)))}}}'),
     (dict, _mapping),
     (Mapping, _mapping),
-    (Real, lambda value, digits, _depth: number_text(value, digits)),
+    (Real, lambda value, digits, _depth: canonical_numbers.number_text(value, digits)),
 )
 _WRITERS: dict[type, _Writer] = dict(_FAMILIES)
 

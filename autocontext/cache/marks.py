@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import StoreCorruptError
+from autocontext.messages import texts_in
 
 if TYPE_CHECKING:
     from autocontext.cache.namespace import CacheEntry
@@ -31,7 +32,7 @@ def marks_of(entry: CacheEntry) -> str | None:
             marks.add(_item_mark("", value))
     except (StoreCorruptError, RecursionError):
         return None
-    for text in leaves([arguments, value]):
+    for text in texts_in([arguments, value]):
         if len(text) >= OWN:
             marks.add(text_mark(text))
             if len(marks) > _MOST:
@@ -62,19 +63,6 @@ def texts(entry: CacheEntry, value: Any) -> Iterator[str]:
     yield value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if entry.kind == "error" and isinstance(value, dict):
         yield from (f"Error: {value['error'].rpartition('.')[2]}: {argument}" for argument in value["args"])
-
-
-def leaves(values: Iterable[Any]) -> Iterator[str]:
-    """The texts in JSON values."""
-    waiting = list(values)
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, dict):
-            waiting += item.values()
-        elif isinstance(item, list | tuple):
-            waiting += item
 
 
 def loaded(text: str) -> Any:

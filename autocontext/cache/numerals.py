@@ -34,16 +34,12 @@ _GROUPS = {
     mark: re.compile(r"\d{1,3}(?:M\d{3})+|\d{1,2}(?:M\d{2})+M\d{3}".replace("M", re.escape(mark))) for mark in ",.'’_ "
 }
 
-_ONES = {
-    word: i
-    for i, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen".split()
-    )
-}
-_TENS = {
-    word: 10 * i for i, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)
-}
+_BELOW_TWENTY = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+_ONES = dict(zip(_BELOW_TWENTY.split(), range(20), strict=True))
+_TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10), strict=True))
 _LONGEST = 1_000
 """Characters of a text, digits of a decimal: what is longer is no number that somebody wrote."""
 _WORD_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}

@@ -7,16 +7,16 @@ history changes nothing.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from autocontext import flows
+from autocontext.content.paging import packed
 from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, texts
 from autocontext.content.policy import PrunePolicy
-from autocontext.content.store import ContentStore, checked_content_store, putting
+from autocontext.content.store import ContentStore, checked_content_store
 from autocontext.errors import ConfigError, StoreCorruptError, short, told
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, freeze
 
@@ -166,7 +166,7 @@ def restore_messages(
         else:
             page = store.read(ref, namespace=namespace)
             text = "" if page is None else page.text
-        if _sha256(text) != mark["sha256"]:
+        if packed(text).sha256 != mark["sha256"]:
             raise StoreCorruptError(
                 f"content {ref} is not in this store as it was when the message was pruned; "
                 "pass the store and namespace of that time"
@@ -224,7 +224,8 @@ def _pruned(
         ref = change.ref or known.ref(change.text)
         if not ref:
             try:
-                ref = str((yield putting(_there(store), change.text, name=change.name, namespace=namespace)).ref)
+                info = yield flows.method(_there(store), "put", change.text, name=change.name, namespace=namespace)
+                ref = str(info.ref)
             except Exception as e:  # noqa: BLE001 (whatever a store raises: the text stays, the turn goes on)
                 failed[told(e)] = None
                 continue
@@ -242,7 +243,7 @@ def _pruned(
 
 def _shortened(msg: Msg, changes: Sequence[tuple[Change, str]]) -> Msg:
     for change, ref in changes:
-        sha256 = _sha256(change.text) if change.mark is None else change.mark["sha256"]
+        sha256 = packed(change.text).sha256 if change.mark is None else change.mark["sha256"]
         mark = {"ref": ref, "chars": change.chars, "sha256": sha256}
         if change.arguments is not None:
             mark["arguments"] = change.arguments
@@ -277,7 +278,3 @@ def _with(msg: Msg, place: Place, text: str, mark: dict[str, Any] | None) -> Msg
         new = changed(block, "output" if isinstance(block, ToolResultBlock) else "text")
     content = (*msg.content[: place.block], new, *msg.content[place.block + 1 :])
     return msg.model_copy(update={"content": content})
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

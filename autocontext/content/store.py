@@ -17,7 +17,7 @@ from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import Passages
 from autocontext.errors import ConfigError, StoreCorruptError, short
-from autocontext.flows import Flow, Operation, compute, method, sync_and_async
+from autocontext.flows import Flow, Operation, compute, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.stores.checks import check_texts, checked_seconds
 from autocontext.stores.closing import Closing, DatabasePart
@@ -61,11 +61,6 @@ def checked_content_store(store: ContentStore, owner: str) -> ContentStore:
     url = isinstance(store, str) or hasattr(store, "__fspath__")
     hint = f"write SqliteContentStore({str(store)!r})" if url else 'for one in memory, SqliteContentStore(":memory:")'
     raise ConfigError(f"{owner}.store: {short(store)} is not a content store; {hint}")
-
-
-def putting(store: ContentStore, text: str, **options: Any) -> Operation:
-    """`store.put` as a step of a flow; a store without `aput` puts in a thread."""
-    return method(store, "put", text, **options)
 
 
 class PagedContentStore(Closing):

@@ -21,7 +21,6 @@ SDK_FIELDS = "_sdk_fields"
 """Metadata key: fields and types of an SDK's object that the tables do not know; they go back all the same."""
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 64
-_CHAT_TEXT, _ITEM_TEXT = "text", "input_text"
 
 
 def check(item: Mapping[str, Any], format_: str, at: str) -> list[str]:
@@ -187,7 +186,7 @@ def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any]:
     key = "output" if "output" in item else "content"
     if shape is not ITEMS or item.get("type") in ("function_call_output", "custom_tool_call_output"):
         inside: Any = shape.needed["content"] if isinstance(shape, Fields) else ITEMS.by_type[item["type"]].needed[key]
-        text_type = "output_text" if item.get("role") == "assistant" else _ITEM_TEXT
+        text_type = "output_text" if item.get("role") == "assistant" else "input_text"
         value = item.get(key)
         if isinstance(value, list | tuple):
             parts = [_part(_typed(part, text_type), inside, text_type, fitting) for part in value]

@@ -8,13 +8,9 @@ from autocontext.history.log import Log
 from autocontext.messages import Msg, is_compressed, is_final_reply, is_note, is_recall, is_user_turn
 
 
-def open_request(log: Log) -> Msg | None:
-    """What the user said last, as it was said, if no answer follows it in view; else None."""
-    return _open_in(log, log.view_messages)
-
-
-def _open_in(log: Log, messages: Sequence[Msg]) -> Msg | None:
-    for msg in reversed(messages):
+def open_request(log: Log, messages: Sequence[Msg] | None = None) -> Msg | None:
+    """What the user said last, as it was said, if no answer follows it in view, or in these messages; else None."""
+    for msg in reversed(log.view_messages if messages is None else messages):
         if _is_answer(msg):
             return None
         if is_recall(msg):
@@ -24,7 +20,7 @@ def _open_in(log: Log, messages: Sequence[Msg]) -> Msg | None:
             return next((m for m in reversed(behind) if is_user_turn(m)), msg)
         # A note may stand for the request and for what the agent did about it.
         if is_note(msg) and any(is_user_turn(m) or _is_answer(m) for m in behind):
-            return _open_in(log, [m for m in behind if not is_compressed(m)])
+            return open_request(log, [m for m in behind if not is_compressed(m)])
     return None
 
 

@@ -66,7 +66,7 @@ def passed(messages: Sequence[Msg]) -> int:
     """
     replied = read = False
     for i in range(len(messages) - 1, -1, -1):
-        said = messages[i].role == "assistant" and not is_note(messages[i])
+        said = _model_wrote(messages[i])
         if (read and said) or (replied and is_user_turn(messages[i])):
             return i
         read = read or (replied and bool(messages[i].tool_results))
@@ -74,10 +74,13 @@ def passed(messages: Sequence[Msg]) -> int:
     return 0
 
 
-def _latest_word(messages: Sequence[Msg]) -> int:
-    """Index of the last message that the model wrote; -1 without one."""
-    last = range(len(messages) - 1, -1, -1)
-    return next((i for i in last if messages[i].role == "assistant" and not is_note(messages[i])), -1)
+def _last(messages: Sequence[Msg], holds: Callable[[Msg], object]) -> int:
+    """Index of the last message for which this holds; -1 without one."""
+    return next((i for i in range(len(messages) - 1, -1, -1) if holds(messages[i])), -1)
+
+
+def _model_wrote(msg: Msg) -> bool:
+    return msg.role == "assistant" and not is_note(msg)
 
 
 class Answered(NamedTuple):
@@ -308,23 +311,22 @@ class View:
     @cached_property
     def latest_word(self) -> int:
         """Index of the last message that the model wrote; -1 without one. It has seen what stands before it."""
-        return _latest_word(self.messages)
+        return _last(self.messages, _model_wrote)
 
     @cached_property
     def latest_reply(self) -> int:
         """Index of the last final reply; -1 without one. Messages before it are historical."""
-        return next((i for i in range(len(self) - 1, -1, -1) if is_final_reply(self.messages[i])), -1)
+        return _last(self.messages, is_final_reply)
 
     @cached_property
     def latest_user(self) -> int:
         """Index of the last message the user wrote; -1 without one. The current round follows it."""
-        return next((i for i in range(len(self) - 1, -1, -1) if is_user_turn(self.messages[i])), -1)
+        return _last(self.messages, is_user_turn)
 
     @cached_property
     def compacted(self) -> int:
         """Index of the last message with a provider's compaction, which stands for all before it; -1 without one."""
-        messages = self.messages
-        return next((i for i in range(len(messages) - 1, -1, -1) if compacted_by(messages[i])), -1)
+        return _last(self.messages, compacted_by)
 
     def holds_compacted(self, index: int) -> bool:
         """Whether what the compaction at `index` stands for is in view before it, as originals or as notes."""

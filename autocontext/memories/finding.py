@@ -8,17 +8,8 @@ from typing import Any
 
 from autocontext.errors import InvalidMemory
 from autocontext.flows.forking import fork_lock
-from autocontext.memories.records import (
-    DAY,
-    Memory,
-    ScoredMemory,
-    dynamic_importance,
-    indexed_text,
-    listed,
-    millis,
-    normalised_tags,
-    recency,
-)
+from autocontext.memories import records
+from autocontext.memories.records import Memory, ScoredMemory
 from autocontext.ranking import RelevanceRanker
 from autocontext.stores.checks import check_whole, is_number
 
@@ -47,10 +38,11 @@ class Query:
                 raise InvalidMemory(f"{name} must be a number (got {value!r})")
         if self.tag_match not in ("any", "all"):
             raise InvalidMemory(f"tag_match must be 'any' or 'all' (got {self.tag_match!r})")
-        object.__setattr__(self, "tags", normalised_tags(self.tags))
-        object.__setattr__(self, "categories", {c.strip().lower() for c in listed("categories", self.categories)})
-        object.__setattr__(self, "since", millis("since", self.since))
-        object.__setattr__(self, "until", millis("until", self.until))
+        object.__setattr__(self, "tags", records.normalised_tags(self.tags))
+        categories = {c.strip().lower() for c in records.listed("categories", self.categories)}
+        object.__setattr__(self, "categories", categories)
+        object.__setattr__(self, "since", records.millis("since", self.since))
+        object.__setattr__(self, "until", records.millis("until", self.until))
 
     def admits(self, memory: Memory, now: int) -> bool:
         """Whether a memory passes the filters."""
@@ -132,7 +124,7 @@ class UserIndex:
 
 
 def _indexed(memory: Memory) -> str:
-    return indexed_text(memory.content, memory.tags)
+    return records.indexed_text(memory.content, memory.tags)
 
 
 def _scored(memory: Memory, similarities: dict[str, float] | None, now: int, *, explain: bool) -> ScoredMemory | None:
@@ -140,7 +132,7 @@ def _scored(memory: Memory, similarities: dict[str, float] | None, now: int, *, 
     similarity = 1.0 if similarities is None else similarities.get(memory.id, 0.0)
     if similarity <= 0:
         return None
-    important, fresh = dynamic_importance(memory, now) / 10, recency(memory, now)
+    important, fresh = records.dynamic_importance(memory, now) / 10, records.recency(memory, now)
     score = similarity * (0.7 + 0.2 * important + 0.1 * fresh)
     if not explain:
         return ScoredMemory(memory, score)
@@ -148,6 +140,6 @@ def _scored(memory: Memory, similarities: dict[str, float] | None, now: int, *, 
         "similarity": similarity,
         "importance": important,
         "recency": fresh,
-        "age_days": max(0, now - memory.created_at) / DAY,
+        "age_days": max(0, now - memory.created_at) / records.DAY,
     }
     return ScoredMemory(memory, score, parts)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sync_and_async
-from autocontext.flows.forking import fork_lock
 from autocontext.flows.logs import logger
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
 from autocontext.memories.counting import DEFAULT_COUNTER
@@ -19,6 +17,7 @@ from autocontext.memories.reports import InjectionReport
 from autocontext.memories.store import MemoryStore
 from autocontext.messages import Msg, TextBlock, as_messages
 from autocontext.ranking import RelevanceRanker
+from autocontext.stores.kept import Kept
 from autocontext.tokens import TokenCounter
 
 _log = logger(__name__)
@@ -101,8 +100,7 @@ class MemoryInjector(DoesSteps):
             self._settings = replace(self._settings, max_tokens=max_tokens)
         self._counter = counter or DEFAULT_COUNTER
         self._index = FactIndex(ranker)
-        self._last: OrderedDict[str, _Injection] = OrderedDict()
-        self._lock = fork_lock()
+        self._last: Kept[str, _Injection] = Kept(_CONVERSATIONS, forgotten=False)
 
     def _inject(
         self, messages: Sequence[Msg], *, query: str | None = None, max_tokens: int | None = None
@@ -142,8 +140,7 @@ class MemoryInjector(DoesSteps):
     def _reusable(self, messages: Sequence[Msg], request: tuple[str | None, int | None]) -> _Injection | None:
         if self._refresh == "every_call" or not messages:
             return None
-        with self._lock:
-            last = self._last.get(messages[0].id)
+        last = self._last.get(messages[0].id)
         if last is None or last.turn != _turn(messages) or last.request != request:
             return None
         return replace(last, report=replace(last.report, refreshed=False))
@@ -157,15 +154,11 @@ class MemoryInjector(DoesSteps):
         injection = _Injection(_turn(messages), request, text, report)
         if not messages:
             return injection
-        with self._lock:
-            last = self._last.get(messages[0].id)
-            is_alike = last is not None and last.request == request and _alike(last.report, report)
-            if self._refresh == "on_change" and last is not None and is_alike:
-                injection = replace(last, turn=injection.turn, report=replace(last.report, refreshed=False))
-            self._last[messages[0].id] = replace(injection, report=replace(injection.report, refreshed=True))
-            self._last.move_to_end(messages[0].id)
-            while len(self._last) > _CONVERSATIONS:
-                self._last.popitem(last=False)
+        last = self._last.get(messages[0].id)
+        is_alike = last is not None and last.request == request and _alike(last.report, report)
+        if self._refresh == "on_change" and last is not None and is_alike:
+            injection = replace(last, turn=injection.turn, report=replace(last.report, refreshed=False))
+        self._last.put(messages[0].id, replace(injection, report=replace(injection.report, refreshed=True)))
         return injection
 
     def _compose(

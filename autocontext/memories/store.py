@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import partial
@@ -23,6 +22,7 @@ from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.stores.checks import check_id, check_whole
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Steps, read, write
+from autocontext.stores.kept import Kept
 from autocontext.stores.private_files import write_private
 from autocontext.stores.records import now as milliseconds
 
@@ -55,7 +55,7 @@ class MemoryStore(DatabasePart):
         super().__init__(url, SCHEMA)
         self._most = max_memories
         self._ranker, self._clock = ranker, clock
-        self._users: OrderedDict[str, UserIndex] = OrderedDict()
+        self._users: Kept[str, UserIndex] = Kept(_USERS_KEPT, forgotten=False)
         self._large = LargeIndex(self.database)
         self._lock = fork_lock()
 
@@ -247,10 +247,8 @@ class MemoryStore(DatabasePart):
     def _current(self, user_id: str) -> Steps[UserIndex]:
         """The user's index, in step with the database."""
         with self._lock:
-            index = self._users.setdefault(checked_user(user_id), UserIndex(self._ranker))
-            self._users.move_to_end(user_id)
-            while len(self._users) > _USERS_KEPT:
-                self._users.popitem(last=False)
+            index = self._users.get(checked_user(user_id)) or UserIndex(self._ranker)
+            self._users.put(user_id, index)
         while True:
             since, ids = index.state()
             revision, memories, everything = yield from read(partial(statements.changes, user_id, since, ids))

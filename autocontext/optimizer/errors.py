@@ -17,25 +17,18 @@ _TRANSIENT = (
 )  # fmt: skip
 _CONFIGURATION = ("validation", "invalid", "missing", "undefined", "not found", "permission", "access denied")
 _CRITICAL = ("fatal", "critical", "system")
-_TYPES: Mapping[str, str] = {
-    "validation_error": "validation", "not_found_error": "not_found", "permission_error": "permission",
-    "connection_error": "connection", "rate_limit_error": "rate_limit", "execution_error": "async",
-    "general_error": "general",
-}  # fmt: skip
-_SEVERITY: Mapping[str, Severity] = {
-    "permission": "high", "validation": "high", "not_found": "medium", "connection": "medium", "rate_limit": "low",
-    "async": "low",
-}  # fmt: skip
 _MANY = 3
 """Tools with more errors than this get a recommendation."""
-_ADVICE: Mapping[str, str] = {
-    "validation": "check its arguments against its schema",
-    "not_found": "check that what it is asked for exists",
-    "permission": "grant it access, or do without it",
-    "connection": "check that its service can be reached",
-    "rate_limit": "call it less often, or wait longer between calls",
-    "async": "give it more time",
+_KINDS: Mapping[str, tuple[Severity, str]] = {
+    "permission": ("high", "grant it access, or do without it"),
+    "validation": ("high", "check its arguments against its schema"),
+    "not_found": ("medium", "check that what it is asked for exists"),
+    "connection": ("medium", "check that its service can be reached"),
+    "general": ("medium", "look at its last error"),
+    "rate_limit": ("low", "call it less often, or wait longer between calls"),
+    "async": ("low", "give it more time"),
 }
+"""Severity of each type of error, and advice about it."""
 
 
 class ErrorPatternAnalyzer:
@@ -86,7 +79,7 @@ def _pattern(msg: Msg, result: ToolResultBlock, tool: str) -> dict[str, Any]:
     text = result.text
     return {
         "tool": tool,
-        "type": _TYPES[failure_kind(text)],
+        "type": _type(text),
         "severity": severity(text),
         "transient": any(word in text[:300].lower() for word in _TRANSIENT),
         "message": first_line(text),
@@ -95,12 +88,17 @@ def _pattern(msg: Msg, result: ToolResultBlock, tool: str) -> dict[str, Any]:
     }
 
 
+def _type(text: str) -> str:
+    kind = failure_kind(text).removesuffix("_error")
+    return "async" if kind == "execution" else kind
+
+
 def severity(text: str) -> Severity:
     """The severity of a failure, judged by its text."""
     opening = text[:300].lower()
     if any(word in opening for word in _CRITICAL):
         return "critical"
-    return _SEVERITY.get(_TYPES[failure_kind(text)], "medium")
+    return _KINDS[_type(text)][0]
 
 
 def results_with_tools(history: Sequence[Msg]) -> Iterator[tuple[Msg, ToolResultBlock, str]]:
@@ -114,4 +112,4 @@ def results_with_tools(history: Sequence[Msg]) -> Iterator[tuple[Msg, ToolResult
 
 def _recommendation(tool: str, patterns: list[dict[str, Any]]) -> str:
     kind = Counter(p["type"] for p in patterns).most_common(1)[0][0]
-    return f"{tool} failed {len(patterns)} times, mostly {kind}: {_ADVICE.get(kind, 'look at its last error')}"
+    return f"{tool} failed {len(patterns)} times, mostly {kind}: {_KINDS[kind][1]}"

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store, putting
+from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store
 from autocontext.errors import StoreCorruptError, told
-from autocontext.flows import DoesSteps, Flow, Operation, compute, sync_and_async
+from autocontext.flows import DoesSteps, Flow, Operation, compute, method, sync_and_async
 from autocontext.history.redacting import Redaction
 from autocontext.history.view import View, open_pairs
 from autocontext.messages import Msg, ToolResultBlock, as_messages, is_pinned
@@ -181,7 +181,7 @@ class StateOptimizer(DoesSteps):
         """The handle of the stored originals; "" if the store fails, with the reason in the record."""
         try:
             text = dump_messages(originals)
-            info = yield putting(self.store, text, name="messages", type="jsonl", namespace=self._namespace)
+            info = yield method(self.store, "put", text, name="messages", type="jsonl", namespace=self._namespace)
             return _verified_ref(info, text)
         except Exception as e:  # noqa: BLE001 (any store error: the messages stay and the save goes on)
             record.kept.append(f"{reason}: {told(e)}")

@@ -11,7 +11,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from autocontext.flows import Operation
+from autocontext.flows import Flow, Operation, method, sync_and_async
 from autocontext.flows.threads import in_thread
 from autocontext.stores.database import Database, Read, Schema, Write
 from autocontext.stores.opening import open_database
@@ -76,15 +76,12 @@ class DatabasePart(Closing):
             DatabasePart.close(self)  # a subclass's needs what it has not made yet
             raise
 
-    def close(self) -> None:
+    def _close(self) -> Flow[None]:
         """Close the database if this object opened it. Closing twice does nothing."""
         if self._owns_database:
-            self.database.close()
+            yield method(self.database, "close")
 
-    async def aclose(self) -> None:
-        """`close` for asynchronous callers."""
-        if self._owns_database:
-            await self.database.aclose()
+    close, aclose = sync_and_async(_close)
 
     def _do(self, step: Read | Write | Operation) -> Any:
         """Do a step of a flow, a transaction or a computation, for `sync_and_async`."""

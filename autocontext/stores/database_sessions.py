@@ -14,7 +14,7 @@ from autocontext.history.collector import collector_paused
 from autocontext.history.entries import Entry
 from autocontext.history.stored import Stored
 from autocontext.messages import Msg
-from autocontext.stores import postgres_sessions
+from autocontext.stores import postgres_sessions, records
 from autocontext.stores import session_statements as statements
 from autocontext.stores.chain import follow
 from autocontext.stores.checks import checked_seconds
@@ -23,18 +23,6 @@ from autocontext.stores.database import Database, Row, Steps, Work, read, write
 from autocontext.stores.indexing import SearchIndex, Span
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Entries, Page, Revision, SessionInfo, SessionKey, storable, version_of
-from autocontext.stores.records import (
-    added,
-    batch_number,
-    batch_time,
-    entry_json,
-    expiry,
-    from_bytes,
-    id_of_added,
-    now,
-    to_bytes,
-    unpack,
-)
 from autocontext.stores.search import EntryAt, Filters, Found, best_hits, question, with_snippets
 from autocontext.stores.search_statements import bodies
 
@@ -67,9 +55,9 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def _appending(self, session: SessionKey, entries: Sequence[Entry], after: int) -> Callable[[], Work[None]]:
         """The transaction that appends entries."""
         storable(session)
-        batch = batch_number()
+        batch = records.batch_number()
         rows = [_row(session, number, entry, batch) for number, entry in enumerate(entries, after)]
-        return partial(self._append, rows, version_of(after), None if self._ttl is None else expiry(self._ttl))
+        return partial(self._append, rows, version_of(after), None if self._ttl is None else records.expiry(self._ttl))
 
     def _read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> Steps[list[Entry]]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
@@ -122,13 +110,13 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 
         def message(number: int, body: bytes) -> Msg:
             try:
-                return added(body)
+                return records.added(body)
             except StoreCorruptError as e:
                 raise StoreCorruptError(f"{self._place(session, number)}: {e}") from e
 
         def entry(number: int, body: bytes) -> Entry | Stored:
-            id_ = id_of_added(body)
-            return from_bytes(body) if id_ is None else Stored(id_, number, body, message, entry_json)
+            id_ = records.id_of_added(body)
+            return records.from_bytes(body) if id_ is None else Stored(id_, number, body, message, records.entry_json)
 
         return self._unpacked(session, 0, rows, entry)
 
@@ -163,7 +151,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
             for sequence, checksum, body in stored:
                 if sequence in new:
                     try:
-                        found[sequence] = unpack(body, checksum)
+                        found[sequence] = records.unpack(body, checksum)
                     except StoreCorruptError as e:
                         raise StoreCorruptError(f"{self._place(session, sequence)}: {e}") from e
             return found == {number: old[number] for number in new}
@@ -174,11 +162,11 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
         """Let a session expire in `ttl` seconds, or never (None); False for an unknown session."""
-        return self.database.write(partial(statements.expire, session, expiry(ttl)))
+        return self.database.write(partial(statements.expire, session, records.expiry(ttl)))
 
     def purge_expired(self) -> int:
         """Delete expired sessions, and return their number."""
-        at = now()
+        at = records.now()
         expired = self.database.read(partial(statements.expired, at))
         # One transaction per session: a distributed database has all rows of a session in one place.
         return sum(self.database.write(partial(statements.delete, session, at)) for session in expired)
@@ -186,7 +174,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def revisions(self, session: SessionKey) -> list[Revision]:
         """The earlier states of a session, oldest first; `fork(at=)` takes their `entries`."""
         rows = self.database.read(partial(statements.batches, session))
-        return [Revision(int(last) + 1, batch_time(batch)) for batch, last in rows]
+        return [Revision(int(last) + 1, records.batch_time(batch)) for batch, last in rows]
 
     def search(
         self, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10, **filters: Unpack[Filters]
@@ -210,7 +198,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         for user_id, session_id, number, checksum, body in self.database.read(partial(bodies, places)):
             session = SessionKey(user_id, session_id)
             try:
-                entries[session, number] = unpack(body, checksum)
+                entries[session, number] = records.unpack(body, checksum)
             except StoreCorruptError as e:
                 raise StoreCorruptError(f"{self._place(session, number)}: {e}") from e
         for session, number in set(places) - entries.keys():
@@ -254,12 +242,12 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 
 
 def _entry(_number: int, body: bytes) -> Entry:
-    return from_bytes(body)
+    return records.from_bytes(body)
 
 
 def _row(session: SessionKey, number: int, entry: Entry, batch: int | None = None) -> dict[str, Any]:
     """The parameters of a stored entry; rewriting it leaves its batch."""
-    body = to_bytes(entry)
+    body = records.to_bytes(entry)
     return {
         "user_id": session[0], "session_id": session[1], "sequence": number, "batch": batch, "checksum": crc32(body),
         "body": body,

@@ -26,8 +26,6 @@ SCHEMA = Schema(
     (("CREATE TABLE autocontext_keys (name TEXT PRIMARY KEY, key_id TEXT NOT NULL, body BYTEA NOT NULL)",),),
 )
 _NAMES = "names"
-_AT_ONCE = 200
-"""Rows that one transaction encrypts with the current key."""
 
 
 class _Beneath(Database):

@@ -1,4 +1,4 @@
-"""What a process keeps unpacked of what is stored, within a limit of bytes: the values that were used last."""
+"""What a process keeps at hand, within a limit of bytes or of values: those that were used last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class Kept(Generic[K, V]):
-    """Values by their key: at most `most` stored bytes of them."""
+    """Values by their key: at most `most` of them, or of their bytes where each comes with its size."""
 
     def __init__(self, most: int, *, forgotten: bool = True) -> None:
         """`forgotten`: whether erasing any message empties it."""
@@ -38,8 +38,8 @@ class Kept(Generic[K, V]):
             self._values.move_to_end(key)
             return self._values[key][0]
 
-    def put(self, key: K, value: V, size: int) -> None:
-        """Keep a value of so many stored bytes; those that were not used for the longest time go."""
+    def put(self, key: K, value: V, size: int = 1) -> None:
+        """Keep a value of so many bytes; those that were not used for the longest time go."""
         with self._lock:
             self.drop(key)
             self._values[key] = value, size

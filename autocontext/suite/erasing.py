@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from autocontext.cache import leases, rows
 from autocontext.cache.canonical import canonical
 from autocontext.cache.invalidating import ToolCall
-from autocontext.cache.marks import OWN, item_marks, leaves, loaded, text_mark, texts
+from autocontext.cache.marks import OWN, item_marks, loaded, text_mark, texts
 from autocontext.content.contents import candidates
 from autocontext.content.paging import packed
 from autocontext.content.planning import PRUNED
 from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError, UncacheableError
 from autocontext.history.entries import Entry
-from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, texts_in
 from autocontext.stores.checks import checked_ids
 from autocontext.stores.database import Statement, Work, safe
 from autocontext.stores.protocol import SessionKey
@@ -185,7 +185,7 @@ class Called:
         self._tasks = frozenset(name for name, _ in self._calls)
         values = [value for text in self.texts if (value := loaded(text)) is not None]
         self._results = [value for value in values if isinstance(value, dict)]
-        parts = [*self.texts, *leaves(values), *leaves([dict(use.input) for use in uses])]
+        parts = [*self.texts, *texts_in([values, *(use.input for use in uses)])]
         self._own = frozenset(text for text in parts if len(text) >= OWN)
 
     def marks(self) -> set[str]:
@@ -208,7 +208,7 @@ class Called:
         if isinstance(value, dict) and value and any(_part(value, theirs) for theirs in self._results):
             return True
         return any(text in self.texts for text in texts(entry, value)) or not self._own.isdisjoint(
-            leaves([arguments, value])
+            texts_in([arguments, value])
         )
 
 
