@@ -304,8 +304,9 @@ class Deeds:
             new = now - then
             if other.digest == call.digest:
                 known = {*map(without_ids, map(shape_of, then - now))}
-                new = {line for line in new if line.startswith('"') or without_ids(shape_of(line)) not in known}
-            changed |= new
+                changed |= {line for line in new if line.startswith('"') or without_ids(shape_of(line)) not in known}
+            else:
+                changed |= new
         return frozenset(changed)
 
     # -------------------------------------------------------------------------------------------------------- things
