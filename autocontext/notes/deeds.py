@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
@@ -121,7 +121,7 @@ class Deeds:
         self._things = self._known_things()
         self._before = ledger.of_newest_calls(_before)
         self._again = ledger.of_newest_calls(_again)
-        self._newest_done = ledger.of_newest_calls(_newest_done)
+        self._done = ledger.of_newest_calls(_done)
         self._sorted_labels: dict[str, list[str]] = {}
 
     @classmethod
@@ -201,18 +201,22 @@ class Deeds:
         return _Line(head + answer + then, head, answer, then)
 
     def _then(self, call: Call) -> str:
-        """The newest call that did something with what this one looked at: its answer may not hold any more."""
-        done = self._newest_done.get(call.thing) if call.looks and call.thing else None
-        if done is None or done.number <= call.number or not (self._known is None or done.number in self._known):
+        """The calls that did something with what this one looked at: its answer may not hold any more."""
+        done = self._done.get(call.thing, ()) if call.looks and call.thing else ()
+        later = [*takewhile(lambda other: other.number > call.number, reversed(done))]
+        if not later or not (self._known is None or later[0].number in self._known):
             return ""
-        return f" (then m{done.number} {_listed(done.name)}{self._error_of(done)})"
+        last = later[0]
+        times = f"{len(later)} calls, at last " if len(later) > 1 else ""
+        return f" (then {times}m{last.number} {_listed(last.name)}{self._error_of(last)})"
 
     def _error_of(self, call: Call) -> str:
         """The words of an answer that reads like an error, perhaps in messages of another note; "" of any other."""
         if call.answer is None or not self._reads_like_an_error(call):
             return ""
         pieces = telling(self._ledger.result_of(call), call.answer, used=lambda _: 0.0, call=call.command)
-        return f" -> {came_back(pieces, call.answer, _SHORT_ANSWER)}"
+        errors = [piece for piece in pieces if ERROR.search(piece[1])]
+        return f" -> {came_back(errors or pieces, call.answer, _SHORT_ANSWER)}"
 
     def _answers(self, group: Group, longest: int) -> str:
         """The different answers of equal calls in order, each with the number of its newest call."""
@@ -460,9 +464,13 @@ def _again(calls: Iterable[Call]) -> dict[Call, Call]:
     return found
 
 
-def _newest_done(calls: Iterable[Call]) -> dict[str, Call]:
-    """By thing, the newest call that did something with it, and was not refused by a mark."""
-    return {c.thing: c for c in calls if c.thing and not c.looks and c.answer is not None and not c.answer.status}
+def _done(calls: Iterable[Call]) -> dict[str, list[Call]]:
+    """By thing, the calls that did something with it, and were not refused by a mark."""
+    done: dict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        if call.thing and not call.looks and call.answer is not None and not call.answer.status:
+            done[call.thing].append(call)
+    return done
 
 
 def _by_result(calls: Iterable[Call]) -> dict[tuple[int, int], Call]:

@@ -13,7 +13,7 @@ from autocontext.notes.page import CALLS, HEADINGS, LINES, LOOKED, REASONS, SAID
 
 ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(\d+ of several(?: lines)?\))?(?: \(m\d+(?:, \d+x)?\))?(?=; |$)")
 """An answer's words in quotes, or its fields of JSON in braces."""
-THEN = re.compile(r" \(then m(\d+) (\"?)([^\n]+?)\2( -> .+)?\)$")
+THEN = re.compile(r" \(then (?:(\d+) calls, at last )?m(\d+) (\"?)([^\n]+?)\2( -> .+)?\)$")
 """The newest call that did something with what another one looked at, and its refusal."""
 LONG_WORD = 40
 """Characters of a word of which a line may show a part: no line holds all of any word."""
@@ -212,7 +212,8 @@ class Reading:
     def _is_told(self, line: str, call: Made) -> bool:
         same = [c for c in self.calls if c.name == call.name and c.input == call.input and c.number <= call.number]
         if then := THEN.search(line):
-            if not any(self._did(c, call) for c in self.every if (c.number, c.name) == (int(then[1]), then[3])):
+            did = [c for c in self.every if self._did(c, call)]
+            if len(did) < int(then[1] or 1) or (int(then[2]), then[4]) not in [(c.number, c.name) for c in did]:
                 return False
             line = line[: then.start()]
         for at in (m.start() for m in re.finditer(r" -> ", line)):

@@ -170,6 +170,9 @@ def test_what_was_looked_at_names_the_newest_call_that_did_something_with_it(
     assert f"(then m3 {do})" in page(steps, 2_000, only=range(1, 3))
     assert "(then" not in page(steps, 2_000, only=range(1, 3), known=range(1, 3))
     assert "(then" not in page([*steps[2:], *steps[:2]], 2_000)
+    more = [m for n in range(3) for m in tool_exchange(do, {**thing, "to": n}, "done")]
+    assert f'm1 {look} {name} -> "as it was then" (then 4 calls, at last m9 {do})' in page([*steps, *more], 2_000)
+    assert "calls, at last" not in page([*more, *steps], 2_000), "only those that came after it"
     refused = [*steps[:3], tool_result(steps[2].tool_uses[0].id, "no", is_error=True)]
     assert "(then" not in page(refused, 2_000)
 
@@ -180,5 +183,10 @@ def test_a_later_call_that_was_refused_stands_with_its_refusal(refusal: str) -> 
         *tool_exchange("get_order", {"order_id": "#W1"}, "as it was"),
         *tool_exchange("update_order", {"order_id": "#W1"}, refusal),
     ]
-    assert f'get_order #W1 -> "as it was" (then m3 update_order -> "{refusal}")' in page(steps, 2_000)
+    echo = [
+        *steps[:2],
+        *tool_exchange("update_order", {"order_id": "#W1"}, f"what you sent:\nline 77 of it\n{refusal}"),
+    ]
+    for history in (steps, echo):
+        assert f'get_order #W1 -> "as it was" (then m3 update_order -> "{refusal}")' in page(history, 2_000)
     assert f'(then m3 update_order -> "{refusal}")' in page(steps, 2_000, only=range(1, 3))
