@@ -457,7 +457,7 @@ def _lines(text: str) -> tuple[tuple[int, str], ...]:
     else:
         first = text[:_SEARCHED].split("\n")[:_FIRST_LINES]
         # The places are not next to each other, since there is a gap.
-        lines = [*enumerate(first), *enumerate(text[-_SEARCHED:].split("\n")[1:], len(first) + 1)]
+        lines = [*enumerate(first), *enumerate(text[-_SEARCHED:].split("\n")[1:], len(first) + _BESIDE)]
     if len(lines) > _FIRST_LINES + _LAST_LINES:
         between = lines[_FIRST_LINES:-_LAST_LINES]
         errors = [line for line in between if ERROR.search(line[1], 0, _LONGEST_LINE)][-_MOST_ERRORS:]
@@ -678,7 +678,8 @@ def _of_one_thing(at: int, pieces: Sequence[tuple[int, str]], best: Mapping[str,
         of_kind = (bool(kind) and _kind(text) == kind) or without_number(text) != text
         return of_kind or place == first or (place == last and sums_up(text)) or _word_of_error(text) is not None
 
-    return beside | {text: place for text, place in best.items() if may_stand(text, place)}
+    failed = {text: place for text, place in best.items() if _word_of_error(text)} if _word_of_error(piece) else {}
+    return failed | beside | {text: place for text, place in best.items() if may_stand(text, place)}
 
 
 def _of_several(pieces: Sequence[tuple[int, str]], chosen: Container[int]) -> str:

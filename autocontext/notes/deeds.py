@@ -215,8 +215,8 @@ class Deeds:
         if call.answer is None or not self._reads_like_an_error(call):
             return ""
         pieces = telling(self._ledger.result_of(call), call.answer, used=lambda _: 0.0, call=call.command)
-        errors = [piece for piece in pieces if ERROR.search(piece[1])]
-        return f" -> {came_back(errors or pieces, call.answer, _SHORT_ANSWER)}"
+        pieces.sort(key=lambda piece: ERROR.search(piece[1]) is None)
+        return f" -> {came_back(pieces, call.answer, _SHORT_ANSWER)}"
 
     def _answers(self, group: Group, longest: int) -> str:
         """The different answers of equal calls in order, each with the number of its newest call."""
@@ -306,7 +306,7 @@ class Deeds:
             if len(now & then) < _ALIKE * len(now):
                 continue
             new = now - then
-            if other.digest == call.digest:
+            if (other.name, other.digest) == (call.name, call.digest):
                 known = {*map(without_ids, map(shape_of, then - now))}
                 changed |= {line for line in new if line.startswith('"') or without_ids(shape_of(line)) not in known}
             else:

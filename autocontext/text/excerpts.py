@@ -429,8 +429,10 @@ def _verdicts(text: str, found: Sequence[Piece]) -> dict[int, int]:
     for i, (start, stop, *_) in enumerate(found):
         if i and text.count("\n", found[i - 1].stop, start) != 1:
             first = i
-        if 0 < i - first <= _LONGEST_CASE and _VERDICT.fullmatch(text, start, stop) and ERROR.search(text[start:stop]):
-            cases[i] = first
+        if i > first and _VERDICT.fullmatch(text, start, stop):
+            if i - first <= _LONGEST_CASE and ERROR.search(text[start:stop]):
+                cases[i] = first
+            first = i + 1  # what follows is another case, also after one that passed
     return cases
 
 
@@ -774,9 +776,10 @@ class Excerpts:
             if i in tried or (names[i], said[i]) in shown:  # once is enough
                 continue
             tried.add(i)
-            new = {i, *self._above(i), *((i + 1,) if i in self._openers else ())}
-            new |= {k - 1 for k in new if k in self._continued}
-            new -= chosen
+            new = {i, *self._above(i), *((i + 1,) if i in self._openers else ())} - chosen
+            # As far as there is room: a telling piece without whom it is about is better than none.
+            whole = new | ({k - 1 for k in new if k in self._continued} - chosen)
+            new = whole if sum(map(self._room, whole)) <= left else new
             bridged = new | self._between(new, chosen, characters)
             if (room := sum(map(self._room, bridged))) <= left:
                 new = bridged
@@ -846,7 +849,8 @@ def excerpt(text: str, characters: int, worth: Callable[[str], float], *, repeat
 def _goes_on(text: str, before: Piece, piece: Piece) -> bool:
     """Whether a piece goes on with the sentence of the one before it."""
     same = before.opened is None and piece.opened is None and _within_line(text, before.stop, piece.start)
-    return same and text[before.stop - 1] not in _ENDS_PIECE
+    words = before.stop - before.start <= _LONG_LINE  # a longer one could not be cut between words
+    return same and words and text[before.stop - 1] not in _ENDS_PIECE
 
 
 def _indent(text: str, start: int) -> str:

@@ -8,7 +8,8 @@ WORDS_OF_ERRORS = {
     "en": r"error(?<!without error)(?<!no error)(?<!sin error)"
     r"(?!s?[\"']?\s{0,9}[:=]\s{0,9}(?:false|null|none|\"\"|''|\[\]))"
     r"|exception|fail|fatal|denied|not found|no such|cannot|can't|could not|unable|invalid|refused|timed out"
-    r"|undefined|unexpected|expected(?<!as expected)(?!(?: \w{1,20})?[\"']?\s{0,9}[:=])"
+    r"|undefined|unexpected|expected(?<!as expected)"
+    r"(?!(?: \w{1,20})?[\"']?\s{0,9}[:=](?![^\n]{1,200}?\b(?:but|got|was|actual|received|found|instead)\b))"
     r"|missing|not allowed|does not|did not|doesn't|reject|cancel",
     "zh": r"错误(?<!没有错误)(?<!无错误)|失败|异常|无法|拒绝|未找到|不存在",
     "ja": r"エラー|失敗|例外|できません|見つかりません",

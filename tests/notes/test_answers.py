@@ -1012,3 +1012,47 @@ def test_what_a_test_expects_is_no_error(label: str) -> None:
     assert ERROR.search(label.format("5")) is None
     assert ERROR.search("expected 5 rows, got 3") is not None
     assert ERROR.search("Unexpected end of input") is not None
+
+
+@pytest.mark.parametrize("word", ["ERROR cannot resolve", "FEHLER bei", "错误"])
+def test_all_failures_of_a_long_log_stand_before_the_lines_next_to_one(word: str) -> None:
+    log = [f"Checking module {n} of the tree" for n in range(60)]
+    for n, name in ((11, "alpha"), (29, "beta"), (47, "gamma")):
+        log.insert(n, f"{word} {name} package")
+    answer = told("\n".join(log), characters=130)
+    assert all(name in answer for name in ("alpha", "beta", "gamma"))
+
+
+def test_lines_on_both_sides_of_what_was_not_read_are_not_next_to_each_other() -> None:
+    head = [*(f"{n} opens." for n in range(19)), "The lawsuit against Acme failed on its merits."]
+    tail = "\n".join(["Globex paid its fine in full, counsel wrote.", *(f"{n} closes." for n in range(40))])
+    between = [f"Other story {n} about Initech." for n in range(9_000)]
+    text = "\n".join([*head, *between, "x" * (63_999 - len(tail)), tail])
+    answer = told(text, characters=120)
+    assert "Acme" in answer
+    assert "Globex" not in answer
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "calc_test.go:12: expected: 3, got: 4",
+        "FooTest.testBar:12 expected:<3> but was:<4>",
+        "assertEquals expected=3 actual=4",
+        "Expected status: 200, received 500",
+    ],
+)
+def test_what_was_expected_beside_what_came_is_an_error(line: str) -> None:
+    assert ERROR.search(line) is not None
+
+
+def test_another_tool_with_the_same_arguments_is_no_equal_call() -> None:
+    def state(version: str) -> str:
+        return f"state of the service\nrelease {version} live\nall else\nas it was"
+
+    history = [
+        *tool_exchange("read_state", {"path": "srv"}, state("v1.4.2")),
+        *tool_exchange("sync_state", {"path": "srv"}, state("v1.5.0")),
+    ]
+    deeds = Deeds(WorkLedger.of(history), Runs([(1, 4)]), 56)
+    assert "v1.5.0" in deeds.answer(deeds.calls[1], 30)

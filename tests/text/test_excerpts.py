@@ -701,3 +701,18 @@ def test_what_goes_on_between_words_stays_with_whom_it_is_about(who: str, what: 
     lines = [f"{who} {n} {filler} {what} {n} of {n * n} {filler}" for n in range(10, 21)]
     short = excerpt("\n".join(lines), 500, lambda piece: 9.0 * (what in piece)).text
     assert any(f"{who} {n} {filler} {what}" in short for n in range(10, 21)), "not three ends of three lines"
+
+
+@pytest.mark.parametrize(("passed", "failed"), [("Passed", "Failed"), ("in Ordnung", "fehlgeschlagen")])
+def test_what_failed_does_not_stand_under_the_case_that_passed_above_it(passed: str, failed: str) -> None:
+    text = f"login\n{passed}\nexport\n{failed}\nshare\n{passed}"
+    found = pieces(text)
+    said = [text[p.start : p.stop] for p in found]
+    assert _parents(text, found)[said.index(failed)] in (-1, said.index("export"))
+
+
+@pytest.mark.parametrize("room", [240, 320, 500, 800])
+@pytest.mark.parametrize("token", ["x" * 900, " ".join(["plain"] * 150)])
+def test_what_tells_most_stays_though_what_it_goes_on_from_has_no_room(room: int, token: str) -> None:
+    text = f"first line\nPOST /orders with {token} returned 401 Unauthorized for order 77 of today\nlast line"
+    assert "401 Unauthorized" in excerpt(text, room, lambda piece: 9.0 * ("401" in piece)).text
