@@ -207,7 +207,7 @@ class Deeds:
         if not later or not (self._known is None or later[0].number in self._known):
             return ""
         last = later[0]
-        times = f"{len(later)} calls, at last " if len(later) > 1 else ""
+        times = f"{len(later)} calls up to " if len(later) > 1 else ""
         return f" (then {times}m{last.number} {_listed(last.name)}{self._error_of(last)})"
 
     def _error_of(self, call: Call) -> str:
