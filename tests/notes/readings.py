@@ -13,7 +13,7 @@ from autocontext.notes.page import CALLS, HEADINGS, LINES, LOOKED, REASONS, SAID
 
 ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(\d+ of several(?: lines)?\))?(?: \(m\d+(?:, \d+x)?\))?(?=; |$)")
 """An answer's words in quotes, or its fields of JSON in braces."""
-THEN = re.compile(r" \(then (?:(\d+) calls up to )?m(\d+) (\"?)([^\n]+?)\2( -> .+)?\)$")
+THEN = re.compile(r" \(then (?:(\d+) calls up to )?m(\d+) (\"?)([^\n]+?)\3( -> .+)?\)$")
 """The newest call that did something with what another one looked at, and its refusal."""
 LONG_WORD = 40
 """Characters of a word of which a line may show a part: no line holds all of any word."""
