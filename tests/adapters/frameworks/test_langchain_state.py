@@ -212,7 +212,7 @@ def test_runs_without_a_thread_are_let_go(server: FakeOpenAI, tmp_path: Path) ->
     for question in ("two", "three"):
         history = agent.invoke({"messages": [*history, HumanMessage(question)]})["messages"]
     assert isinstance(history[-1], AIMessage)
-    assert (middleware._sessions._memories, store.sessions()) == ({}, [])
+    assert (dict(middleware._sessions._memories._values), store.sessions()) == ({}, [])
     assert [m["content"] for m in server.requests[-1].body["messages"][1:]] == ["one", "two", "Very well.", "three"]
 
 
