@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sync_and_async
+from autocontext.flows.forking import fork_lock
 from autocontext.flows.logs import logger
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
 from autocontext.memories.counting import DEFAULT_COUNTER
@@ -101,6 +102,7 @@ class MemoryInjector(DoesSteps):
         self._counter = counter or DEFAULT_COUNTER
         self._index = FactIndex(ranker)
         self._last: Kept[str, _Injection] = Kept(_CONVERSATIONS, forgotten=False)
+        self._lock = fork_lock()
 
     def _inject(
         self, messages: Sequence[Msg], *, query: str | None = None, max_tokens: int | None = None
@@ -154,11 +156,12 @@ class MemoryInjector(DoesSteps):
         injection = _Injection(_turn(messages), request, text, report)
         if not messages:
             return injection
-        last = self._last.get(messages[0].id)
-        is_alike = last is not None and last.request == request and _alike(last.report, report)
-        if self._refresh == "on_change" and last is not None and is_alike:
-            injection = replace(last, turn=injection.turn, report=replace(last.report, refreshed=False))
-        self._last.put(messages[0].id, replace(injection, report=replace(injection.report, refreshed=True)))
+        with self._lock:
+            last = self._last.get(messages[0].id)
+            is_alike = last is not None and last.request == request and _alike(last.report, report)
+            if self._refresh == "on_change" and last is not None and is_alike:
+                injection = replace(last, turn=injection.turn, report=replace(last.report, refreshed=False))
+            self._last.put(messages[0].id, replace(injection, report=replace(injection.report, refreshed=True)))
         return injection
 
     def _compose(

@@ -611,9 +611,8 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     for before, place in pairwise(places):
         part = _PART_OF.match(chosen[place])
         said = part[0] if part is not None and chosen[before].startswith(part[0]) else ""  # once of what follows
-        follows = place == before + 1 or place // _RECORD_PLACES == before // _RECORD_PLACES + 1
         piece = chosen[place].removeprefix(said)
-        if follows:
+        if _line_of(place) == _line_of(before) + 1:
             stretches[-1] += f" {piece}"
         else:
             stretches.append(piece)
@@ -637,7 +636,7 @@ def _record_of(place: int) -> int:
 
 
 def _line_of(place: int) -> int:
-    """The line that a place stands for."""
+    """The line that a place stands for, or a number like it for a field: those next to each other follow on."""
     return place // _RECORD_PLACES - 1 if place >= _RECORD_PLACES else place
 
 
@@ -668,8 +667,10 @@ def _of_one_thing(at: int, pieces: Sequence[tuple[int, str]], best: Mapping[str,
     lines from different parts of a page would read as if they were about one thing. Of files and records all.
     """
     first, last = min(pieces)[0], max(pieces)[0]
-    piece = dict(pieces)[at]
-    if _line_of(last) <= _SHORT_TEXT or without_number(piece) != piece or _BEGINS_JSON.match(piece):
+    if _line_of(last) <= _SHORT_TEXT:
+        return best
+    piece = next(text for place, text in pieces if place == at)
+    if without_number(piece) != piece or _BEGINS_JSON.match(piece):
         return best
     beside = {text: place for place, text in pieces if 0 < abs(_line_of(place) - _line_of(at)) <= _BESIDE}
     kind = _kind(piece)

@@ -139,6 +139,11 @@ class Call:
     """Whether it is a command in a text of the agent."""
     answer: Answer | None = None
 
+    @property
+    def request(self) -> tuple[str, int]:
+        """What equal calls share: the tool and its arguments."""
+        return self.name, self.digest
+
     def __hash__(self) -> int:  # every note asks for it thousands of times; the dataclass's own hashes all fields
         return self.number ^ self.digest
 

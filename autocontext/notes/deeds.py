@@ -113,9 +113,8 @@ class Deeds:
             same = self._by_tool[call.name]
             self._position[id(call)] = len(same)
             same.append(call)
-            key = call.name, call.digest
-            groups[key] = groups.pop(key, [])
-            groups[key].append(call)
+            groups[call.request] = groups.pop(call.request, [])
+            groups[call.request].append(call)
         self.groups = [Group(tuple(calls), calls[-1]) for calls in groups.values()]
         """Distinct calls, the latest at the end."""
         self._things = self._known_things()
@@ -306,7 +305,7 @@ class Deeds:
             if len(now & then) < _ALIKE * len(now):
                 continue
             new = now - then
-            if (other.name, other.digest) == (call.name, call.digest):
+            if other.request == call.request:
                 known = {*map(without_ids, map(shape_of, then - now))}
                 changed |= {line for line in new if line.startswith('"') or without_ids(shape_of(line)) not in known}
             else:
@@ -444,7 +443,7 @@ def _before(calls: Iterable[Call]) -> dict[Call, Call]:
     newest: dict[object, Call] = {}
     for call in calls:
         if call.answer is not None:
-            keys = [(call.name, call.digest), *filter(None, [call.thing])]
+            keys = [call.request, *filter(None, [call.thing])]
             if before := next(filter(None, map(newest.get, keys)), None):
                 found[call] = before
             newest.update(dict.fromkeys(keys, call))
@@ -453,15 +452,7 @@ def _before(calls: Iterable[Call]) -> dict[Call, Call]:
 
 def _again(calls: Iterable[Call]) -> dict[Call, Call]:
     """By call, the next one that is equal."""
-    found: dict[Call, Call] = {}
-    newest: dict[tuple[str, int], Call] = {}
-    for call in calls:
-        if call.answer is not None:
-            key = call.name, call.digest
-            if key in newest:
-                found[newest[key]] = call
-            newest[key] = call
-    return found
+    return {before: call for call, before in _before(calls).items() if before.request == call.request}
 
 
 def _done(calls: Iterable[Call]) -> dict[str, list[Call]]:

@@ -218,9 +218,9 @@ def _stale_messages(calls: Iterable[Call]) -> set[int]:
     stale: set[int] = set()
     for call in calls:
         if call.result:
-            if (same := (call.name, call.digest)) in last:
-                stale.add(last[same])
-            last[same] = call.result
+            if call.request in last:
+                stale.add(last[call.request])
+            last[call.request] = call.result
     return stale
 
 
