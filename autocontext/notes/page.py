@@ -21,7 +21,7 @@ from autocontext.notes.deeds import Deeds, Group
 from autocontext.notes.plan_part import PlanPart
 from autocontext.notes.quotes import Quotes
 from autocontext.notes.room import Claim, Room
-from autocontext.notes.sentences import CLAUSE, GREETING, OUTPUT, PASTE, PLAIN, RULE, Sentence
+from autocontext.notes.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, Sentence
 from autocontext.notes.shown import InView, Shown, plan_fact
 from autocontext.notes.speech import Reason, Speech, notes, reasons
 from autocontext.notes.standing import instructions_read, running, where
@@ -43,8 +43,6 @@ _GIVING = (LINES, LOOKED, REASONS, CALLS, PLAN, NOTES, READ, WHERE, STARTED)
 _RULES_SHARE = 0.60
 _STORIES_SHARE = 0.25
 """Most of a page for rules and longer sentences with something like a rule in them."""
-_OUTPUT_SHARE = 0.1
-"""Most of a note that goes to what a terminal has printed in the user's role."""
 _RULES_LEAST = 150
 """Tokens of rules that precede anything else in a small note."""
 _SHARES = {"said": 0.25, "plan": 0.12, "done": 0.40, "reasons": 0.25, "looked": 0.20}
@@ -179,7 +177,6 @@ class _Page:
             room.left = self._budget - self._size()
             self._add_sentences(PASTE, room.left)
             self._add_sentences(GREETING, room.left)
-            self._add_sentences(OUTPUT, int(self._budget * _OUTPUT_SHARE))
             self._add_filler()
         self._parts[SAID] = self._speech.lines()
         return self._fit()
@@ -279,13 +276,9 @@ class _Page:
     def _claim_sentences(self, worth: int, *, brief: bool | None = None) -> tuple[Claim, list[tuple[int, Sentence]]]:
         """A claim for the user's sentences of this worth, newest first, and the sentences it measured."""
         sentences: list[tuple[int, Sentence]] = []
-        # What a command printed is told as its answer.
-        told = {call.result for call in self._deeds.calls} if worth == OUTPUT else set[int]()
 
         def texts() -> Iterator[str]:
             for sentence in self._speech.sentences(worth, brief=brief):
-                if sentence[0] in told:
-                    continue
                 sentences.append(sentence)
                 yield self._speech.text(*sentence)
 

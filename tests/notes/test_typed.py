@@ -87,5 +87,6 @@ def test_where_the_agent_has_tools_commands_in_its_texts_are_examples() -> None:
     text = page(WorkLedger.of(history), 300, COUNT, only={2, 3, 4, 5})
     assert 'bash ls -> "a.py 12"' in text
     assert f"{NAME} pip" not in text
+    assert "The user said" not in text
     assert [*WorkLedger.of(history).tools(Runs([(1, 5)])).items()] == [("bash", 1)]
     assert [*WorkLedger.of(history[:3]).tools(Runs([(1, 5)])).items()] == [(NAME, 1)]
