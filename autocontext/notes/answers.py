@@ -165,7 +165,8 @@ _FIELD = re.compile(
 _KEY = r"\"(?:[^\"\\]|\\.){1,80}\"\s{0,40}:\s{0,40}"
 _RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST_RECORD}}}\}},?|{_FIELD.pattern}")
 """A short record is quoted whole, with its name: its fields alone would look like those of the record beside it."""
-_RECORD = re.compile(rf"(?:{_KEY})?\{{(.*)\}},?")
+_RECORD = re.compile(rf"(?P<part>{_KEY}… )?(?:{_KEY})?\{{(?P<fields>.*)\}},?")
+"""A short record, after the name of the list it stands in."""
 _KEYS = re.compile(_KEY)
 _CLAUSE = re.compile(r"[,;] |[，；、。]| [—–-] ")
 """What ends a clause."""
@@ -179,6 +180,8 @@ _NO_DIGITS = str.maketrans("", "", "0123456789")
 _BRACKET = re.compile(r"(?:\"((?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40})?([\[{])|([\]}])|\"(?:[^\"\\]|\\.)*\"")
 _PART_OF = re.compile(r'"(?:[^"\\]|\\.){1,80}": … ')
 """Before a field of a record inside of another one: what that is in it."""
+_FIELD_OF = re.compile(rf"(?:{_PART_OF.pattern})?{_KEY}")
+"""The names of a field and of what it is a part of."""
 _BEGINS_JSON = re.compile(r'\{?\s*"(?:[^"\\]|\\.){1,80}"\s*:')
 _END_OF_QUOTE = re.compile(r"\"(?=\s*->)")
 _LEAST_SENTENCE = 20
@@ -567,7 +570,8 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
             worths[0] += _OUTERMOST * (worths[0] > 0 and len(path) <= bool(inside))
         if (worth := max(worths, default=0.0)) > 0:
             late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
-            name = next(filter(None, reversed(path)), "") if field["key"] is not None else ""
+            is_named = field["key"] is None and field.group().startswith('"')
+            name = "" if is_named else next(filter(None, reversed(path)), "")
             said = f'"{name}": … ' * bool(name) + one_line(field.group()[: 10 * _LONGEST_LINE])
             yield late, place * _RECORD_PLACES + within[-1], said
 
@@ -597,6 +601,8 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     if answer.empty or not pieces:
         return f"{answer.status}, nothing" if answer.status else "nothing"
     place, first = pieces[0]
+    if len(first) > characters and (record := _RECORD.fullmatch(first)):
+        first = first.removeprefix(record["part"] or "")
     if len(first) > characters and not (answer.status or _word_of_error(first) or STATEMENT.match(first)):
         end = max(first.rfind(sign, _LEAST_SENTENCE, characters) for sign in (". ", "。"))
         if end > 0:
@@ -647,6 +653,7 @@ def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left:
     """
     [at] = chosen
     record = _record_of(at)
+    part = found[0] if (found := _PART_OF.match(chosen[at])) else ""
     best: dict[str, int] = {}
     for place, piece in pieces:
         if len(best) == _MOST_TRIED:
@@ -654,9 +661,10 @@ def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left:
         best.setdefault(piece, place)
     for piece, place in _of_one_thing(at, pieces, best).items():
         of = _record_of(place)
-        if len(piece) + 3 <= left and piece not in chosen.values() and (not of or not record or of == record):
+        size = len(piece.removeprefix(part)) + 3
+        if size <= left and piece not in chosen.values() and (not of or not record or of == record):
             chosen[place] = piece
-            left -= len(piece) + 3
+            left -= size
             record = record or of
 
 
@@ -686,12 +694,17 @@ def _of_one_thing(at: int, pieces: Sequence[tuple[int, str]], best: Mapping[str,
 def _of_several(pieces: Sequence[tuple[int, str]], chosen: Container[int]) -> str:
     """How many records or items of a list are shown, if all are of a kind that has others.
 
-    One alone would look like the only one.
+    One alone would look like the only one. So would one record of which fields are shown that others have, too.
     """
     kinds = Counter(filter(None, map(_kind, dict.fromkeys(piece for _, piece in pieces))))
     shown = Counter(_kind(piece) for place, piece in pieces if place in chosen)
     kind = next(iter(shown), ())
-    return f" ({shown[kind]} of several)" if len(shown) == 1 and shown[kind] < kinds[kind] else ""
+    if len(shown) == 1 and shown[kind] < kinds[kind]:
+        return f" ({shown[kind]} of several)"
+    keys = {(_record_of(place), key[0]) for place, piece in pieces if (key := _FIELD_OF.match(piece))}
+    records = {_record_of(place) for place in chosen}
+    told = {key for record, key in keys if record in records}
+    return " (1 of several)" if any(key in told for record, key in keys if {record}.isdisjoint(records)) else ""
 
 
 def _failed_on_the_way(pieces: Sequence[tuple[int, str]], chosen: Collection[int], *, commands: int) -> bool:
@@ -718,7 +731,7 @@ def _kind(piece: str) -> tuple[str, ...]:
     if entry := _ENTRY.fullmatch(piece):
         return ("row" if entry[1] else "name",)
     if record := _RECORD.fullmatch(piece):
-        return tuple(_KEYS.findall(record[1]))
+        return tuple(_KEYS.findall(record["fields"]))
     words = piece.split(None, _LIKE_WORDS)
     return tuple(words[:_LIKE_WORDS]) if len(words) > _LIKE_WORDS and words[0][0] not in '"{[' else ()
 

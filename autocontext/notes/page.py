@@ -48,7 +48,7 @@ _RULES_LEAST = 150
 _SHARES = {"said": 0.25, "plan": 0.12, "done": 0.40, "reasons": 0.25, "looked": 0.20}
 """First share of each part in the room that the rules leave."""
 _CLAIMS = ("plan", "done", "said", "reasons", "looked")
-"""The order in which the parts then take the rest. The last one gives room back first."""
+"""The order in which the parts then take the rest, after what a user has typed. The last one gives room back first."""
 _QUOTES_SHARE, _FOCUS_SHARE = 0.10, 0.35
 """Least share of quoted lines, without and with a focus."""
 _NOTES_SHARE = 0.30
@@ -312,6 +312,9 @@ class _Page:
         shares = _SHARES if done else {**_SHARES, "looked": _SHARES["done"]}
         for part, share in shares.items():
             claims[part].take(min(int(room.left * share), self._said_budget if part == "said" else room.left))
+        plan.take(room.left)
+        typed = sum(self._speech.is_typed(number) for number, _ in sentences)
+        speech.take(min(sum(speech.costs[speech.size : typed]), self._said_budget))
         for part in _CLAIMS:
             claims[part].take(self._said_budget if part == "said" else room.left)
 

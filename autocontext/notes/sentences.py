@@ -198,7 +198,7 @@ def _trim(text: str, start: int, stop: int) -> tuple[int, int]:
 
 
 _OBSERVATION = re.compile(
-    r"\s*(?:<(?:returncode|output|stdout|stderr|observation|tool_response|tool_result|function_results?)\b"
+    r"\s*(?:<(?:returncode|[\w-]*(?:output|stdout|stderr)|observation|tool_response|tool_result|function_results?)\b"
     r"|OBSERVATION\b|Observation:|EXECUTION RESULT|\[?(?:Command|Tool|Function|Execution) (?:output|result"
     r"|response)s?\b)"
 )

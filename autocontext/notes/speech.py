@@ -55,6 +55,8 @@ _SHOWN = 160
 _OPEN = " (open)"
 _FIELD_OF_TEXT = re.compile(r'"\w{1,40}": "')
 """What stands before a text that an agent has written as JSON."""
+_TYPED = 1_000
+"""Characters; in a longer message of the user something is pasted, as a rule."""
 _ANSWER = 60
 """Characters; a message of the user up to this length comes with the question that it answers."""
 
@@ -79,7 +81,7 @@ class Speech:
         self._lines: list[str] | None = None
 
     def sentences(self, worth: int, *, brief: bool | None = None) -> Iterator[tuple[int, Sentence]]:
-        """Sentences of this worth that the reader does not see, newest first, each text once.
+        """Sentences of this worth that the reader does not see, newest first, each text once; those typed come first.
 
         Of instructions and limits those come first that are short and begin as such: they say as much, and cost little.
         `brief`: only the short ones, or only the others.
@@ -98,8 +100,13 @@ class Speech:
 
     @cached_property
     def _newest(self) -> list[tuple[int, Sentence]]:
-        """The newest sentences, the last first."""
-        return self._ledger.sentences_in(self._only, _MOST)[::-1]
+        """The newest sentences, the last first, and before all others those of messages that a user has typed."""
+        newest = self._ledger.sentences_in(self._only, _MOST)[::-1]
+        return sorted(newest, key=lambda item: not self.is_typed(item[0]))
+
+    def is_typed(self, number: int) -> bool:
+        """Whether a message is so short that a user has typed it; pasted text is said in passing."""
+        return len(words_of_user(self._ledger.messages[number - 1])) <= _TYPED
 
     @cached_property
     def _rules(self) -> list[tuple[tuple[int, Sentence], int]]:

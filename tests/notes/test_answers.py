@@ -730,6 +730,44 @@ def test_one_of_several_records_does_not_look_like_the_only_one(
 
 
 @pytest.mark.parametrize(
+    ("key", "field", "values"),
+    [
+        ("legs", "flight_number", ("HAT084", "HAT175", "HAT266")),
+        ("Zimmer", "Zimmernummer", ("Nr. 80", "Nr. 95", "Nr. 120")),
+        ("座位", "number", ("12A", "12B", "12C")),
+    ],
+)
+def test_the_fields_of_one_of_several_records_do_not_look_like_those_of_the_only_one(
+    key: str, field: str, values: tuple[str, ...]
+) -> None:
+    more = {"seats": {"economy": list(range(40))}}
+    text = json.dumps({key: [{field: value, **more} for value in values]}, ensure_ascii=False)
+    answer = told(text, characters=60)
+    assert sum(value in answer for value in values) == 1
+    assert answer.endswith("(1 of several)")
+    alone = told(json.dumps({key: [{field: values[0], **more}]}, ensure_ascii=False), characters=60)
+    assert values[0] in alone
+    assert "several" not in alone
+
+
+@pytest.mark.parametrize(
+    ("key", "record"),
+    [
+        ("payment_history", {"payment_id": "gift_card_7480005", "amount": 11750}),
+        ("Zahlungen", {"Beleg": "R-4711", "Betrag": 80}),
+        ("付款", {"订单": "D88120", "金额": 553}),
+    ],
+)
+def test_a_record_of_a_list_is_told_with_the_name_of_the_list_where_there_is_room(
+    key: str, record: dict[str, object]
+) -> None:
+    text = json.dumps({"seats": [[1, 2]], key: [record]}, ensure_ascii=False)
+    said = json.dumps(record, ensure_ascii=False)
+    assert told(text, characters=120) == f'{{"{key}": … {said}}}'
+    assert said in told(text, characters=len(said))
+
+
+@pytest.mark.parametrize(
     ("lines", "telling_line"),
     [
         (

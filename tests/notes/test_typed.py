@@ -41,6 +41,12 @@ def test_a_command_and_what_it_printed_are_a_call_and_its_answer(said: str, prin
     assert "The user said" not in text
 
 
+@pytest.mark.parametrize("tag", ["local-command-stdout", "bash-stderr", "tool-output", "stdout"])
+def test_what_a_command_of_the_user_printed_is_not_quoted_as_their_words(tag: str) -> None:
+    history = [user("Please do it."), user(f"<{tag}>Set model to large 7, and saved.</{tag}>"), assistant("Done.")]
+    assert "The user said" not in page(WorkLedger.of(history), 300, COUNT, only={2, 3})
+
+
 @pytest.mark.parametrize(
     "history",
     [
