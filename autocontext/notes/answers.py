@@ -29,7 +29,7 @@ from autocontext.text.excerpts import (
     sums_up,
     without_number,
 )
-from autocontext.text.protocol_results import said
+from autocontext.text.protocol_results import printed, said
 from autocontext.text.rendering import one_line
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
@@ -118,6 +118,10 @@ _WRAPPER = re.compile(
     r"\b(?:return_?code|exit_?code|exit_?status)\b\W{0,4}0\b|\b(?:output|stdout|stderr)\b:?", re.IGNORECASE
 )
 _ERROR_KEYS = ("error", "errors", "isError", "is_error")
+_SUCCEEDED = re.compile(
+    r"\"(?:ok|success|succeeded)\"\s*:\s*true|\"(?:exit|return)_?(?:code|status)\"\s*:\s*0,?", re.IGNORECASE
+)
+"""A field that says of any answer that nothing went wrong."""
 _TELLING_KEY = re.compile(
     r"error|message|msg|detail|reason|status|state|title|name|summary|result|answer|total|count|price|amount|date|number|type|id$",
     re.IGNORECASE,
@@ -439,9 +443,9 @@ def _lines_of_files(text: str) -> frozenset[str]:
 def _unwrapped(text: str) -> str:
     """A text whose lines stand in one, as in a printed string, in lines again; any other as it is.
 
-    Of an answer of the Model Context Protocol the words of the tool.
+    Of an answer that is wrapped in a record or an element the words of the tool.
     """
-    text = said(text).text
+    text = printed(text)
     if "\n" in text.strip() or text.count("\\n") < _FEW_LINES or _is_json(text):
         return text
     return text.replace("\\n", "\n")
@@ -588,6 +592,8 @@ def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float
     value = field["value"].strip('"')
     if not value or (value == "false" and ERROR.search(field["key"])):
         return 0.0
+    if _SUCCEEDED.match(field.group()):
+        return _OF_ECHO
     worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value)
     worth += 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, _LONGEST_LINE)))
     return worth + min(2.0, 2 * used(value[:_LONGEST_LINE]))

@@ -19,6 +19,7 @@ from autocontext.notes.room import Room
 from autocontext.notes.shown import Shown
 from autocontext.notes.values import find, values_in
 from autocontext.text.excerpts import defines, without_number
+from autocontext.text.protocol_results import printed
 from autocontext.text.words import terms
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class Quotes:
                     # What is short stands in the line about the call.
                     parts.append(("call", "\n".join(text for text in lasting_texts(block.input) if "\n" in text)))
                 elif block.type == "tool_result":
-                    parts.append((self._name(number, i) or "result", block.text))
+                    parts.append((self._name(number, i) or "result", printed(block.text)))
             self._parts[number] = parts
         return self._parts[number]
 

@@ -29,6 +29,7 @@ from autocontext.notes.typed import typed_call
 from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, known_values
 from autocontext.plan import is_plan_call
 from autocontext.text.gaps import gap
+from autocontext.text.protocol_results import printed
 
 _NEWEST = 3
 """Newest messages stored for each value."""
@@ -215,7 +216,7 @@ class WorkLedger:
         for i, block in enumerate(msg.content):  # results first: a message answers calls before it, never its own
             if block.type == "tool_result":
                 self._answer(number, i, block)
-                result_values |= known_values(block.text)
+                result_values |= known_values(printed(block.text))
         for block in msg.content:
             if block.type == "tool_use":
                 self._append_call(block, number)
@@ -267,7 +268,7 @@ class WorkLedger:
             block=at,
             is_error=block.is_error,
             answer=answer_of(block),
-            starts=call.starts or (not call.looks and goes_on(call.label, block.text)),
+            starts=call.starts or (not call.looks and goes_on(call.label, printed(block.text))),
         )
 
     def _add_occurrences(self, value: str, later: Occurrences) -> None:

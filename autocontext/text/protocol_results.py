@@ -1,6 +1,6 @@
-"""What a tool behind the Model Context Protocol said, out of the answer that a client printed.
+"""What a tool said, out of what wraps it: the Model Context Protocol's answer, a record of JSON, an element.
 
-Agents often get `str(result)` of a client, `meta=None content=[TextContent(type='text', text='...')] isError=False`, or
+From the protocol agents often get `str(result)` of a client, `meta=None content=[TextContent(type='text', text='...')] isError=False`, or
 the protocol's JSON, `{"content": [{"type": "text", "text": "..."}], "isError": false}`, or one within the other.
 Formats: MCP specification 2025-06-18, "CallToolResult", and the `repr` of its Python SDK.
 """
@@ -13,6 +13,7 @@ from ast import literal_eval
 from typing import Any, NamedTuple
 
 from autocontext.caches import cached
+from autocontext.messages import texts_in
 
 _READ = 256
 """Answers that are kept as they were read: each pass looks at those in view, and each note tells them."""
@@ -29,6 +30,9 @@ _BLOCK = rf"TextContent\(type='text', text={_STRING}(?:, (?:annotations|meta)=No
 _ONLY_TEXTS = re.compile(
     rf"\s*(?:meta=None )?content=\[{_BLOCK}(?:, {_BLOCK})*+\](?: structuredContent=None)? isError=(?:True|False)\s*"
 )
+_ELEMENT = re.compile(r"\s*<([A-Za-z][\w-]{0,40})(?: [^<>\n]{0,200})?>\n?(.*)\n?</\1>\s*", re.DOTALL)
+_MOST_OF_IT = 0.5
+"""Share of a record that its texts of several lines take at least, if they are what a program printed."""
 _FIELDS = {"content", "isError", "structuredContent", "_meta", "meta"}
 """Those of the protocol's record; one with others is something else."""
 _IS_ERROR = re.compile(r"\bisError=True\b[^'\"]*\Z")
@@ -54,6 +58,25 @@ def said(text: str) -> Said:
             break
         text, is_error, whole = inside.text, is_error or inside.is_error, whole and inside.whole
     return Said(text, is_error, whole)
+
+
+@cached(_READ)
+def printed(text: str) -> str:
+    """What a program printed, out of a result that wraps it in a record or an element; any other text as `said` has it.
+
+    Of `{"exit_code": 0, "stdout": "first line\\nsecond line"}` the two lines.
+    """
+    words = said(text).text
+    if (element := _ELEMENT.fullmatch(words)) is not None:
+        words = element[2]
+    if "\\n" not in words or not words.lstrip().startswith("{") or len(words) > _LONGEST:
+        return words
+    try:
+        texts = [leaf for leaf in texts_in(json.loads(words)) if len(leaf.split(None, 1)) > 1]
+    except (ValueError, RecursionError):
+        return words
+    long = sum(len(leaf) for leaf in texts if "\n" in leaf.strip())
+    return "\n".join(texts) if long >= _MOST_OF_IT * len(words) else words
 
 
 def _printed(text: str) -> Said | None:

@@ -1,6 +1,7 @@
 """Results in fewer characters and with nothing left out: lists of records as tables, in which each key stands once.
 
-Of an answer of the Model Context Protocol, what the tool said without what wraps it.
+Of an answer of the Model Context Protocol, what the tool said without what wraps it; a text of several lines in a
+record stands below its key line by line, as in YAML.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ _REMEMBERED = 256
 """Texts whose form is kept: each pass asks for those in view."""
 TABLE = "|-|"
 """What stands below the head of a table."""
+_LEAST_LINES = 3
+"""Lines from which on a text stands below its key."""
+_HAS_TEXT = re.compile(r"(?::|-) \|[-+]?$", re.MULTILINE)
+"""What stands before such a text, by how it ends: `|` with one end of a line, `|-` without, `|+` with several."""
 _INLINE = 120
 """Characters of a record or list in a list or record that stands in one line."""
 _MOST_NAMES = 4
@@ -51,19 +56,20 @@ def reformatted(text: str) -> str | None:
     opened = said(text)
     # What its escapes stood for must not come into a request: half of an emoji cannot be encoded.
     words = opened.text if opened.whole and not any(map(is_hidden, {*opened.text})) else text
-    tables = as_tables(words)
-    told = words if tables is None or len(tables) > _WORTHWHILE * len(words) else tables
+    lines = in_lines(words)
+    is_better = lines is not None and (len(lines) <= _WORTHWHILE * len(words) or _HAS_TEXT.search(lines))
+    told = lines if lines is not None and is_better else words
     if told == text:
         return None
     return f"isError: true\n{told}" if opened.is_error and words == opened.text else told
 
 
-def as_tables(text: str) -> str | None:
-    """The records of a JSON text, with each key of a table said once; None for what has no table.
+def in_lines(text: str) -> str | None:
+    """The records of a JSON text, with each key of a table said once, and texts of several lines line by line.
 
-    Also None for what is no JSON, says a key twice, or has very many levels. Every key and value stands there; a cell
-    without one was absent. A text is in quotes where it would read as something else without them. "|" within a cell
-    has a backslash before it.
+    None for what has neither, is no JSON, says a key twice, or has very many levels. Every key and value stands there;
+    a cell without one was absent. A text is in quotes where it would read as something else without them. "|" within a
+    cell has a backslash before it.
     """
     if text.lstrip()[:1] not in ("{", "[") or len(text) > _LONGEST:
         return None
@@ -74,7 +80,7 @@ def as_tables(text: str) -> str | None:
         told = "\n".join(_lines(value, _table(value), ""))
     except (ValueError, RecursionError):
         return None
-    return told if TABLE in told else None
+    return told if TABLE in told or _HAS_TEXT.search(told) else None
 
 
 def _record(pairs: Sequence[tuple[str, _Json]]) -> dict[str, _Json]:
@@ -103,6 +109,11 @@ def _lines(value: _Json, table: Sequence[Sequence[str]], indent: str) -> Iterato
 
 def _with_head(head: str, value: _Json, indent: str) -> Iterator[str]:
     """A value behind its key or the sign of an item, or below it where it is long."""
+    if isinstance(value, str) and _has_lines(value):
+        body = value.removesuffix("\n")
+        yield f"{head} |{'-' if body == value else '+' if body.endswith(chr(10)) or not body else ''}"
+        yield from (f"{indent} {line}" for line in body.split("\n"))
+        return
     table = _table(value)
     inline = "" if table else _inline(value)
     if inline and (len(inline) <= _INLINE or not isinstance(value, dict | list)):
@@ -110,6 +121,11 @@ def _with_head(head: str, value: _Json, indent: str) -> Iterator[str]:
     else:
         yield head
         yield from _lines(value, table, f"{indent} ")
+
+
+def _has_lines(text: str) -> bool:
+    """Whether a text stands below its key, line by line: nothing in it needs an escape."""
+    return text.count("\n") >= _LEAST_LINES - 1 and not any(map(is_hidden, {*text}))
 
 
 def _table(value: _Json) -> list[list[str]]:

@@ -36,7 +36,7 @@ def lines(messages: list[Msg]) -> list[str]:
     [
         (
             (
-                "Punkte sind Tausender. Der Betrag wird je Zeitraum auf den Cent gerundet, halbe Cent nach oben, danach "
+                "Punkte sind Tausender. Der Betrag wird je Zeitraum auf den Cent gerundet, halbe Cent nach oben, dann "
                 "summiert. Was falsch gesetzt ist, zählt als ungültig."
             ),
             "edit",

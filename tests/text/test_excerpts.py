@@ -614,7 +614,7 @@ def test_a_line_of_a_printed_string_is_not_torn_from_its_first_word(line: str, d
         text = json.dumps({"page": [{"text": text}]}, ensure_ascii=False)
     for wanted in (31, 92, 93, 160):
         short, *_ = excerpt(text, 700, lambda piece, wanted=wanted: 9.0 * (f"{wanted}" in piece) + 0.01)
-        shown = re.split(r"\\+n|\s?…\s?|\\*\"", short)
+        shown = re.split(r"\\+n|\n\s*|\s?…\s?|\\*\"", short)
         whole = {part for part in shown if ":" in part or "：" in part or "/" in part}
         assert {part for part in whole if part.startswith(("Deny", "Allow"))} <= {*lines}, whole
         assert lines[wanted] in whole

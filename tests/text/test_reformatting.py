@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext.text.excerpts import Excerpts, excerpt
-from autocontext.text.reformatting import as_tables, reformatted
+from autocontext.text.reformatting import in_lines, reformatted
 
 FLIGHTS = [
     {"flight_number": "HAT141", "from": "MSP", "leaves": "14:00:00", "seats": {"economy": 17, "business": 2}},
@@ -20,7 +20,7 @@ FLIGHTS = [
 
 # ------------------------------------------------------------------------------- a reader of the form to compare with
 def read(told: str) -> Any:
-    """The value that a text of `as_tables` tells; numbers as texts with "#" before them."""
+    """The value that a text of `in_lines` tells; numbers as texts with "#" before them."""
     lines = [((len(line) - len(line.lstrip(" "))), line.lstrip(" ")) for line in told.split("\n")]
     value, rest = _block(lines, lines[0][0])
     assert not rest
@@ -37,12 +37,21 @@ def _block(lines: list[tuple[int, str]], indent: int) -> tuple[Any, list[tuple[i
             key, own = None, line[2:]
         else:
             key, own = _key(line)
-        if own:
+        if (text := re.fullmatch(r"\|([-+]?)", own)) is not None:
+            value, lines = _text(lines, indent + 1, text[1])
+        elif own:
             value = _value(own)
         else:
             value, lines = _block(lines, indent + 1)
         found.append(value) if isinstance(found, list) else found.update({key: value})
     return found, lines
+
+
+def _text(lines: list[tuple[int, str]], indent: int, ends: str) -> tuple[str, list[tuple[int, str]]]:
+    own = next((k for k, (at, _) in enumerate(lines) if at < indent), len(lines))
+    said = "\n".join(" " * (at - indent) + line for at, line in lines[:own])
+    assert said.endswith("\n") is (ends == "+") or not said or ends == "-"
+    return said + "\n" * (ends != "-"), lines[own:]
 
 
 def _key(line: str) -> tuple[str, str]:
@@ -126,7 +135,7 @@ TEXTS = st.one_of(
         ["", " ", "12", "-3.50", "true", "null", "NaN", "a|b", "a, b", "{x}", "k: v", "- a", "ende:", '"q"']
     ),
     st.sampled_from(
-        ["東京都", "Größe", "a\nb", "\u202e", "\ud800", "\\", "\\|", "|-|", "#1", "> x", "a.b", "2024-05-25"]
+        ["東京都", "Größe", "a\nb", "a\n  b\nc", " a\n\nb\n", "\n\n", "\u202e", "\ud800", "\\", "\\|", "|-|", "#1", "> x", "a.b", "2024-05-25"]
     ),
     st.text(max_size=8).filter(lambda text: not text.startswith("#")),
 )
@@ -149,14 +158,14 @@ VALUES = st.recursive(
 @given(VALUES, st.sampled_from([None, 2]), st.booleans())
 def test_tables_hold_every_key_and_value_as_it_was(value: Any, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps([value, FLIGHTS], indent=indent, ensure_ascii=ascii_only)
-    told = as_tables(text)
+    told = in_lines(text)
     assert told is not None
     assert read(told) == plain(text)
 
 
 @given(st.text(alphabet='{}[]",:|-\n\\ab1 .e', max_size=60))
 def test_any_text_is_told_as_it_was_or_not_at_all(text: str) -> None:
-    told = as_tables(text)
+    told = in_lines(text)
     if told is not None:
         assert read(told) == plain(text)
 
@@ -172,7 +181,7 @@ def test_each_key_of_a_list_of_records_stands_once() -> None:
     )
 
 
-def test_a_record_has_its_lists_as_tables_below_their_keys() -> None:
+def test_a_record_has_its_lists_in_lines_below_their_keys() -> None:
     order = {
         "订单": "W-20391",
         "状态": "已发货",
@@ -183,7 +192,7 @@ def test_a_record_has_its_lists_as_tables_below_their_keys() -> None:
         ],
         "地址": {"城市": "上海", "邮编": "200000"},
     }
-    told = as_tables(json.dumps(order, ensure_ascii=False))
+    told = in_lines(json.dumps(order, ensure_ascii=False))
     assert told == (
         "订单: W-20391\n状态: 已发货\n商品:\n |名称|编号|价格|备注|\n |-|-|-|-|\n"
         ' |键盘|"0012"|1.5|红\\|黑|\n |鼠标|"0044"|20|null|\n |灯|"0107"|300.0||\n地址: {城市: 上海, 邮编: "200000"}'
@@ -192,7 +201,7 @@ def test_a_record_has_its_lists_as_tables_below_their_keys() -> None:
 
 def test_records_by_their_keys_are_a_table_whose_first_column_is_the_key() -> None:
     limits = {"eu-west": {"cpu": 4, "speicher": "8Gi"}, "us-east": {"cpu": 16, "speicher": "64Gi"}}
-    assert as_tables(json.dumps({"zonen": limits})) == (
+    assert in_lines(json.dumps({"zonen": limits})) == (
         "zonen:\n ||cpu|speicher|\n |-|-|-|\n |eu-west|4|8Gi|\n |us-east|16|64Gi|"
     )
 
@@ -325,7 +334,7 @@ def test_deep_records_take_time_by_their_size() -> None:
     deep = "{" + ", ".join(f'"k{n}": {n}' for n in range(500)) + "}"
     for _ in range(150):
         deep = f'{{"a": {deep}}}'
-    told = as_tables(f"[{deep}, {deep}]")
+    told = in_lines(f"[{deep}, {deep}]")
     assert told is not None
     assert told.startswith("|a.a.a.a|\n|-|\n|{a: {")
     assert read(told) == plain(f"[{deep}, {deep}]")
