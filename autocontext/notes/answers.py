@@ -697,7 +697,7 @@ def _of_one_thing(at: int, pieces: Sequence[tuple[int, str]], best: Mapping[str,
     return failed | beside | {text: place for text, place in best.items() if may_stand(text, place)}
 
 
-def _of_several(pieces: Sequence[tuple[int, str]], chosen: Container[int]) -> str:
+def _of_several(pieces: Sequence[tuple[int, str]], chosen: Collection[int]) -> str:
     """How many records or items of a list are shown, if all are of a kind that has others.
 
     One alone would look like the only one. So would one record of which fields are shown that others have, too.

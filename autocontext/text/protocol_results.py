@@ -1,6 +1,7 @@
 """What a tool said, out of what wraps it: the Model Context Protocol's answer, a record of JSON, an element.
 
-From the protocol agents often get `str(result)` of a client, `meta=None content=[TextContent(type='text', text='...')] isError=False`, or
+From the protocol agents often get `str(result)` of a client,
+`meta=None content=[TextContent(type='text', text='...')] isError=False`, or
 the protocol's JSON, `{"content": [{"type": "text", "text": "..."}], "isError": false}`, or one within the other.
 Formats: MCP specification 2025-06-18, "CallToolResult", and the `repr` of its Python SDK.
 """
@@ -10,10 +11,11 @@ from __future__ import annotations
 import json
 import re
 from ast import literal_eval
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from autocontext.caches import cached
-from autocontext.messages import texts_in
+from autocontext.messages import leaves
 
 _READ = 256
 """Answers that are kept as they were read: each pass looks at those in view, and each note tells them."""
@@ -32,7 +34,7 @@ _ONLY_TEXTS = re.compile(
 )
 _ELEMENT = re.compile(r"\s*<([A-Za-z][\w-]{0,40})(?: [^<>\n]{0,200})?>\n?(.*)\n?</\1>\s*", re.DOTALL)
 _MOST_OF_IT = 0.5
-"""Share of a record that its texts of several lines take at least, if they are what a program printed."""
+"""Share of a record's values that its texts of several lines take at least, if they are what a program printed."""
 _FIELDS = {"content", "isError", "structuredContent", "_meta", "meta"}
 """Those of the protocol's record; one with others is something else."""
 _IS_ERROR = re.compile(r"\bisError=True\b[^'\"]*\Z")
@@ -64,7 +66,7 @@ def said(text: str) -> Said:
 def printed(text: str) -> str:
     """What a program printed, out of a result that wraps it in a record or an element; any other text as `said` has it.
 
-    Of `{"exit_code": 0, "stdout": "first line\\nsecond line"}` the two lines.
+    Of a record with an exit code and several lines of output, these lines.
     """
     words = said(text).text
     if (element := _ELEMENT.fullmatch(words)) is not None:
@@ -72,11 +74,23 @@ def printed(text: str) -> str:
     if "\\n" not in words or not words.lstrip().startswith("{") or len(words) > _LONGEST:
         return words
     try:
-        texts = [leaf for leaf in texts_in(json.loads(words)) if len(leaf.split(None, 1)) > 1]
+        record = json.loads(words)
+        texts = [*_texts(record)]
     except (ValueError, RecursionError):
         return words
-    long = sum(len(leaf) for leaf in texts if "\n" in leaf.strip())
-    return "\n".join(texts) if long >= _MOST_OF_IT * len(words) else words
+    long = sum(len(text) for text in texts if "\n" in text.strip())
+    if not long or long < _MOST_OF_IT * sum(map(len, leaves(record))):
+        return words
+    return "\n".join(text for text in texts if len(text.split(None, 1)) > 1)
+
+
+def _texts(record: dict[str, Any]) -> Iterator[str]:
+    """The texts of a record and of those in it, but not of a list: that is what was found."""
+    for value in record.values():
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            yield from _texts(value)
 
 
 def _printed(text: str) -> Said | None:

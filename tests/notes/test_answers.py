@@ -1094,3 +1094,39 @@ def test_another_tool_with_the_same_arguments_is_no_equal_call() -> None:
     ]
     deeds = Deeds(WorkLedger.of(history), Runs([(1, 4)]), 56)
     assert "v1.5.0" in deeds.answer(deeds.calls[1], 30)
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("358 tried\n502 52\nFAIL query_wait_timeout 10s is above 5 s\n", "FAIL query_wait_timeout 10s is above 5 s"),
+        ("Zeile gelesen\nZeile gelesen\nFehler: Betrag 12,5 fehlt\n", "Fehler: Betrag 12,5 fehlt"),
+        ("读取\n读取\n错误：订单 D88120 未找到\n", "错误：订单 D88120 未找到"),
+    ],
+)
+@pytest.mark.parametrize("wrapper", ["output", "stdout", "结果"])
+def test_of_a_program_s_output_in_a_record_its_lines_are_told(output: str, line: str, wrapper: str) -> None:
+    wrapped = json.dumps({"ok": True, "exit_code": 0, wrapper: output})
+    assert told(wrapped, characters=60) == told(output, characters=60)
+    assert line in told(wrapped, characters=60)
+    assert told(f'<result tool="{wrapper}">\n{output}</result>', characters=60) == told(output, characters=60)
+
+
+@pytest.mark.parametrize("wrapped", [{"exit_code": 1, "out": "a\nb c\nd"}, {"return_code": 3, "log": "x y\nz\n"}])
+def test_its_exit_code_is_told_too(wrapped: dict[str, object]) -> None:
+    code = next(iter(wrapped.values()))
+    assert told(json.dumps(wrapped)).startswith(f"exit {code}: ")
+
+
+@pytest.mark.parametrize("value", ["INVSYNC_DB", "größe_7", "D88121"])
+def test_a_value_at_the_start_of_a_line_of_it_is_known_and_its_line_quoted(value: str) -> None:
+    filler = "".join(f"nothing of note {n}\n" for n in range(30))
+    output = json.dumps({"exit_code": 0, "stdout": f"{filler}{value}=orders of today\n{filler}"}, ensure_ascii=False)
+    history = [
+        user("Go on."),
+        *tool_exchange("run", {"command": "cat env"}, output),
+        *[m for n in range(4) for m in tool_exchange("run", {"command": f"step {n}"}, "done")],
+        user(f"What about {value}?"),
+    ]
+    text = page(history, 1_500, only={*range(2, 12)})
+    assert f"{value}=orders of today" in text

@@ -1,12 +1,13 @@
-"""The words of a tool inside the answer that a client of the Model Context Protocol printed."""
+"""The words of a tool inside what wraps them: an answer of the Model Context Protocol, a record, an element."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext.text.protocol_results import Said, said
+from autocontext.text.protocol_results import Said, printed, said
 
 WORDS = st.text(st.sampled_from("ab1 '\"\\\n{}[]:,é错"), max_size=60)
 
@@ -31,8 +32,8 @@ def test_the_words_come_back_as_they_were_from_either_form_and_from_one_within_t
 ) -> None:
     if not is_plain(text):
         return
-    for printed in (as_json(text, is_error=is_error), as_printed(text, is_error=is_error)):
-        assert said(printed) == Said(text, is_error)
+    for form in (as_json(text, is_error=is_error), as_printed(text, is_error=is_error)):
+        assert said(form) == Said(text, is_error)
     inner = as_json(text, is_error=is_error)
     assert said(as_printed(inner)) == Said(text, is_error)
     assert said(as_json(inner)) == Said(text, is_error)
@@ -69,3 +70,46 @@ def test_an_error_is_what_the_protocol_marks_and_not_what_the_words_say() -> Non
     assert not said(as_printed("isError=True")).is_error
     assert not said(as_json('the field "isError": true marks it')).is_error
     assert said(as_printed("all is well", is_error=True)).is_error
+
+
+# --------------------------------------------------------------------------------- what a program printed, in a record
+OUTPUTS = (
+    "FAIL tests/test_pool.py::test_drain\nE   assert 3 == 4\n1 failed, 12 passed in 0.31s\n",
+    "datei: src/größe.c\n  Zeile 12: Überlauf\nabgebrochen nach 3 Fehlern",
+    "订单 D88120：已签收\n订单 D88121：待发货\n共 2 条\n",
+)
+WRAPPED = {
+    "record": lambda text: json.dumps({"ok": True, "exit_code": 0, "output": text}),
+    "two streams": lambda text: json.dumps({"stdout": text, "stderr": "", "code": 1}, indent=2, ensure_ascii=False),
+    "nested": lambda text: json.dumps({"result": {"stdout": text, "truncated": False}, "ms": 31}),
+    "element": lambda text: f'<result tool="run" status="ok">\n{text}\n</result>\n',
+    "bare element": lambda text: f"<output>{text}</output>",
+    "protocol": as_json,
+}
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED)
+def test_what_a_program_printed_is_read_without_what_wraps_it(output: str, wrap: Callable[[str], str]) -> None:
+    assert printed(wrap(output)).strip("\n") == output.strip("\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"title": "One line", "id": 7}),
+        json.dumps({"note": "a\nb", "rows": list(range(100))}),
+        '{"note": "a\\nb',
+        "<b>bold</b> and more\n<b>of it</b> here",
+        "a < b\nc > d",
+        "{\n",
+        "",
+    ],
+)
+def test_what_wraps_nothing_is_read_as_it_is(text: str) -> None:
+    assert printed(text) == text
+
+
+@given(st.text(st.sampled_from('<>/ab{}"\\n:, '), max_size=80))
+def test_any_text_may_be_printed(text: str) -> None:
+    assert isinstance(printed(text), str)

@@ -135,7 +135,23 @@ TEXTS = st.one_of(
         ["", " ", "12", "-3.50", "true", "null", "NaN", "a|b", "a, b", "{x}", "k: v", "- a", "ende:", '"q"']
     ),
     st.sampled_from(
-        ["東京都", "Größe", "a\nb", "a\n  b\nc", " a\n\nb\n", "\n\n", "\u202e", "\ud800", "\\", "\\|", "|-|", "#1", "> x", "a.b", "2024-05-25"]
+        [
+            "東京都",
+            "Größe",
+            "a\nb",
+            "a\n  b\nc",
+            " a\n\nb\n",
+            "\n\n",
+            "\u202e",
+            "\ud800",
+            "\\",
+            "\\|",
+            "|-|",
+            "#1",
+            "> x",
+            "a.b",
+            "2024-05-25",
+        ]
     ),
     st.text(max_size=8).filter(lambda text: not text.startswith("#")),
 )
@@ -338,3 +354,25 @@ def test_deep_records_take_time_by_their_size() -> None:
     assert told is not None
     assert told.startswith("|a.a.a.a|\n|-|\n|{a: {")
     assert read(told) == plain(f"[{deep}, {deep}]")
+
+
+@pytest.mark.parametrize(
+    ("output", "sign"),
+    [("2 failed\n  src/größe.c\n7 passed\n", "|"), ("读取\n\n共 2 条", "|-"), ("a:\n b\n\n", "|+")],
+)
+def test_a_text_of_several_lines_stands_below_its_key(output: str, sign: str) -> None:
+    lines = output.removesuffix("\n").replace("\n", "\n ")
+    assert reformatted(json.dumps({"exit_code": 0, "output": output})) == f"exit_code: 0\noutput: {sign}\n {lines}"
+
+
+@pytest.mark.parametrize("text", ["one line", "two\nlines", "a\nb\x1b[0m\nc", "a\nb\ud800\nc"])
+def test_one_of_fewer_lines_or_with_what_needs_an_escape_does_not(text: str) -> None:
+    assert reformatted(json.dumps({"exit_code": 0, "output": text})) is None
+
+
+@pytest.mark.parametrize("line", ["FAIL query_wait_timeout {}", "Fehler: Betrag {}", "错误：订单 {}"])
+def test_an_excerpt_of_it_is_one_of_its_lines(line: str) -> None:
+    output = "\n".join(line.format(n) if n % 20 == 3 else f"row {n} is as it was" for n in range(100))
+    short = excerpt(json.dumps({"ok": True, "output": output}), 400, lambda piece: 1.0 * (line[:5] in piece) + 0.01)
+    assert short.reformatted
+    assert {line.format(n) for n in range(3, 100, 20)} <= {*map(str.strip, short.text.split("\n"))}
