@@ -19,9 +19,9 @@ DATA = Path(__file__).parent / "data" / "replay_dev.jsonl"
 WINDOWS = (4_000, 8_000, 32_000)
 
 
-def conversations() -> dict[str, list[Msg]]:
-    lines = DATA.read_text(encoding="utf-8").splitlines()
-    return {record["id"]: from_openai(record["messages"]) for record in map(json.loads, lines)}
+def conversations(file: Path = DATA) -> dict[str, list[Msg]]:
+    lines = file.read_text(encoding="utf-8").split("\n")
+    return {record["id"]: from_openai(record["messages"]) for record in map(json.loads, filter(None, lines))}
 
 
 CONVERSATIONS = conversations()

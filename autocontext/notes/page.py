@@ -47,8 +47,11 @@ _RULES_LEAST = 150
 """Tokens of rules that precede anything else in a small note."""
 _SHARES = {"said": 0.25, "plan": 0.12, "done": 0.40, "reasons": 0.25, "looked": 0.20}
 """First share of each part in the room that the rules leave."""
-_CLAIMS = ("plan", "done", "said", "reasons", "looked")
-"""The order in which the parts then take the rest, after what a user has typed. The last one gives room back first."""
+_CLAIMS = ("plan", "reasons", "done", "said", "looked")
+"""The order in which the parts then take the rest, after what a user has typed. The last one gives room back first.
+
+What the agent concluded says more of many calls than a line for each.
+"""
 _QUOTES_SHARE, _FOCUS_SHARE = 0.10, 0.35
 """Least share of quoted lines, without and with a focus."""
 _NOTES_SHARE = 0.30

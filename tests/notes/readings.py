@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -63,7 +64,7 @@ def calls_of(messages: list[Msg]) -> list[Made]:
         for result in msg.tool_results:
             if waiting.get(result.id):
                 call = waiting[result.id].pop()
-                call.result, call.text, call.is_error = number, result.text, result.is_error
+                call.result, call.text, call.is_error = number, spelled_out(result.text), result.is_error
         for use in msg.tool_uses:
             made.append(Made(number, use.name, dict(use.input)))
             waiting.setdefault(use.id, []).append(made[-1])
@@ -76,6 +77,15 @@ def calls_of(messages: list[Msg]) -> list[Made]:
             language, _, code = parts[-2].partition("\n")
             made.append(Made(number, "command", {"command": code or language}, number + 1, answer.text, typed=True))
     return [call for call in made if not call.typed] or made
+
+
+def spelled_out(text: str) -> str:
+    """A result, and below it the texts that stand in a record with their lines' ends escaped."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return "\n".join((text, *strings(value))) if isinstance(value, dict) else text
 
 
 def stands(quote: str, text: str) -> bool:
@@ -112,8 +122,10 @@ def is_long(piece: str) -> bool:
 def texts_of(msg: Msg) -> str:
     found: list[str] = []
     for block in msg.content:
-        if block.type in ("text", "tool_result"):
+        if block.type == "text":
             found.append(block.text)
+        elif block.type == "tool_result":
+            found.append(spelled_out(block.text))
         elif block.type == "tool_use":
             found += strings(block.input)
     return "\n".join(found)
@@ -194,7 +206,11 @@ class Reading:
             if head := re.fullmatch(r"m(\d+)-m(\d+) (.*):", line):
                 first, last = int(head[1]), int(head[2])
                 inside = [c for c in self.calls if first <= c.number <= last]
-                assert any(head[3].strip('"') in c.about for c in inside), line
+                thing = head[3].strip('"')
+                name = thing.rpartition("/")[2] or thing
+                # A command may name a file of other calls by its last part alone.
+                assert any(thing in c.about for c in self.calls), line
+                assert any(name in c.about for c in inside), line
                 continue
             listed += self._check_call(line)
         assert listed <= len(self.calls)

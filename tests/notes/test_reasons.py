@@ -134,3 +134,24 @@ def test_a_reason_that_a_long_argument_has_too_stands_in_the_note(said: str) -> 
     use, result = tool_exchange("write_file", {"path": "a.md", "content": content}, "ok", id="c1")
     text = page([user("Write."), assistant([TextBlock(text=said), *use.content]), result], 4_000)
     assert said in text
+
+
+@pytest.mark.parametrize(
+    ("finding", "tool", "printed"),
+    [
+        ("Order W{n}17 was charged twice because the retry had no key.", "run", "row {n} read and checked"),
+        ("Der Beleg RE-{n}05 fehlt, weil er im Folgemonat gebucht ist.", "sql", "{n} Zeilen gelesen und geprüft"),
+        ("系列 T{n}5 的残差偏大，因为稀释倍数没有除。", "拟合", "k = 0.0{n} 已完成"),
+    ],
+)
+def test_what_the_agent_found_out_takes_the_rest_of_the_room_before_calls(
+    finding: str, tool: str, printed: str
+) -> None:
+    messages = [user("Find out why.")]
+    for n in range(10, 34):
+        call = tool_exchange(tool, {"file": f"data/part_{n * 37}.csv", "limit": n}, printed.format(n=n * 31))
+        messages += [assistant(finding.format(n=n)), *call]
+    text = page(messages, 2_400 if finding.isascii() or "RE-" in finding else 1_500)
+    found = sum(finding.format(n=n) in text for n in range(10, 34))
+    told = sum(printed.format(n=n * 31) in text for n in range(10, 34))
+    assert found > told >= 4

@@ -16,7 +16,9 @@ from tests.invariants import handles
 from tests.notes.desks import Step, played, work
 from tests.notes.pages import page
 from tests.notes.readings import Reading, calls_of, tool_counts
-from tests.test_replay import CONVERSATIONS
+from tests.test_replay import CONVERSATIONS, DATA, conversations
+
+ALL = CONVERSATIONS | conversations(DATA.with_name("recorded.jsonl"))
 
 
 def check_work(messages: list[Msg], text: str, only: set[int]) -> None:
@@ -111,7 +113,7 @@ def follow(name: str, window: int) -> int:
     """Feed a conversation and check each note that comes into view; returns how many there were."""
     memory = AutoContextMemory(AutoContextConfig.for_window(window))
     added, checked, seen = list[Msg](), 0, set[str]()
-    for msg in CONVERSATIONS[name]:
+    for msg in ALL[name]:
         memory.add_message(msg)
         added.append(msg)
         memory.get_messages()
@@ -125,10 +127,10 @@ def follow(name: str, window: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("window", [2_000, 4_000, 8_000, 16_000])
-@pytest.mark.parametrize("name", sorted(CONVERSATIONS))
+@pytest.mark.parametrize("name", sorted(ALL))
 def test_every_note_of_every_fold_is_true(name: str, window: int) -> None:
     checked = follow(name, window)
-    assert checked or len(CONVERSATIONS[name]) < 100 or window > 8_000
+    assert checked or len(ALL[name]) < 100 or window > 8_000
 
 
 def test_the_naive_reading_pairs_calls_as_it_should() -> None:
