@@ -56,6 +56,13 @@ _READING_PROGRAMS = frozenset(
 )  # fmt: skip
 """Programs that only read, unless a redirection follows; with options below."""
 _READING_COMMANDS = re.compile(r"sed -n |git (?:-C \S+ )?(?:log|show|diff|status|blame|grep)\b")
+_SQL_KEYS = ("query", "sql", "statement")
+_SQL_READS = re.compile(r"\s*(?:--.*\n\s*)*(?:select|with|values|show|explain|describe|table)\s", re.IGNORECASE)
+_SQL_WRITES = re.compile(
+    r"\b(?:insert\s+into|update\s+\S+\s+set|delete\s+from|merge\s+into"
+    r"|(?:create|alter|drop|truncate)\s+(?:or\s+replace\s+)?(?:temp|table|view|index|schema|function|materialized|unique))\b",
+    re.IGNORECASE,
+)
 _READS_AT_END = frozenset({"search", "lookup"})
 """Last words of the names of such tools: web_search."""
 _OF_LOOP = re.compile(
@@ -360,6 +367,11 @@ def looks(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] |
     command = arguments.get("command")
     if isinstance(command, str) and (inner := words_of(command)):  # an editor: {"command": "view", "path": ...}
         return inner[0] in _READS
+    sql = next((value for key in _SQL_KEYS if isinstance(value := arguments.get(key), str)), "")[:LONGEST_COMMAND]
+    if _SQL_WRITES.search(sql):
+        return False
+    if _SQL_READS.match(sql):
+        return True
     reads = bool(words) and (words[0] in _READS or words[-1] in _READS_AT_END)
     return reads and not ("and" in words or "or" in words or "replace" in words)
 

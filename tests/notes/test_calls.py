@@ -253,6 +253,33 @@ def test_a_tool_that_is_named_a_search_looks(tool: str, reads: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("statement", "reads"),
+    [
+        ("select monat, sum(netto) from kinds.belege group by 1", True),
+        ("-- wie viele?\n  WITH n AS (SELECT * FROM r) SELECT count(*) FROM n;", True),
+        ("explain analyze select 1", True),
+        ("select 1; update belege set netto = 0", False),
+        ("with n as (select 1) insert into belege select * from n", False),
+        ("create or replace view v as select 1", False),
+        ("drop  table belege", False),
+        ("begin; delete from belege", False),
+        ("\\copy belege to 'a.csv'", False),
+    ],
+)
+@pytest.mark.parametrize("tool", ["sql", "run_sql", "数据库"])
+@pytest.mark.parametrize("key", ["query", "sql", "statement"])
+def test_a_statement_that_only_selects_looks_whatever_the_tool_is_named(
+    statement: str, reads: bool, tool: str, key: str
+) -> None:
+    assert looks(tool, {key: statement}) is reads
+
+
+def test_a_query_that_inserts_looks_at_nothing() -> None:
+    assert looks("query", {"sql": "insert into belege values (1)"}) is False
+    assert looks("query", {"sql": "show belege"}) is True
+
+
+@pytest.mark.parametrize(
     ("arguments", "label"),
     [
         (
