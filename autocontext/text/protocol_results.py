@@ -35,6 +35,11 @@ _ONLY_TEXTS = re.compile(
 _ELEMENT = re.compile(r"\s*<([A-Za-z][\w-]{0,40})(?: [^<>\n]{0,200})?>\n?(.*)\n?</\1>\s*", re.DOTALL)
 _MOST_OF_IT = 0.5
 """Share of a record's values that its texts of several lines take at least, if they are what a program printed."""
+_PYTHON = re.compile(r"\s*\{'\w{1,40}': ")
+_LONGEST_PYTHON = 200_000
+"""Characters; reading what Python printed takes ten times as long as JSON."""
+_NO_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"nrtxuU])")
+"""A backslash that `repr` would not write so: Python would warn of it."""
 _FIELDS = {"content", "isError", "structuredContent", "_meta", "meta"}
 """Those of the protocol's record; one with others is something else."""
 _IS_ERROR = re.compile(r"\bisError=True\b[^'\"]*\Z")
@@ -74,7 +79,7 @@ def printed(text: str) -> str:
     if "\\n" not in words or not words.lstrip().startswith("{") or len(words) > _LONGEST:
         return words
     try:
-        record = json.loads(words)
+        record = python_record(words) or json.loads(words)
         texts = [*_texts(record)]
     except (ValueError, RecursionError):
         return words
@@ -82,6 +87,17 @@ def printed(text: str) -> str:
     if not long or long < _MOST_OF_IT * sum(map(len, leaves(record))):
         return words
     return "\n".join(text for text in texts if len(text.split(None, 1)) > 1)
+
+
+def python_record(text: str) -> dict[str, Any] | None:
+    """The record that a text is as Python prints it, `{'returncode': 0, 'stdout': '...'}`; None for any other text."""
+    if not _PYTHON.match(text) or len(text) > _LONGEST_PYTHON or _NO_ESCAPE.search(text):
+        return None
+    try:
+        value = literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and repr(value) == text.strip() else None
 
 
 def _texts(record: dict[str, Any]) -> Iterator[str]:

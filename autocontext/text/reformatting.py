@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from autocontext.caches import cached
 from autocontext.text.normal_forms import is_hidden
-from autocontext.text.protocol_results import said
+from autocontext.text.protocol_results import python_record, said
 
 _LONGEST = 1_000_000
 """Characters of a text that is read."""
@@ -67,20 +67,36 @@ def reformatted(text: str) -> str | None:
 def in_lines(text: str) -> str | None:
     """The records of a JSON text, with each key of a table said once, and texts of several lines line by line.
 
-    None for what has neither, is no JSON, says a key twice, or has very many levels. Every key and value stands there;
-    a cell without one was absent. A text is in quotes where it would read as something else without them. "|" within a
-    cell has a backslash before it.
+    Also of a record as Python prints it. None for what has neither, says a key twice, or has very many levels. Every
+    key and value stands there; a cell without one was absent. A text is in quotes where it would read as something else
+    without them. "|" within a cell has a backslash before it.
     """
     if text.lstrip()[:1] not in ("{", "[") or len(text) > _LONGEST:
         return None
     try:
-        value = json.loads(
-            text, parse_float=_Number, parse_int=_Number, parse_constant=_Number, object_pairs_hook=_record
-        )
+        printed = python_record(text)
+        value = _read(text) if printed is None else _as_json(printed)
         told = "\n".join(_lines(value, _table(value), ""))
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         return None
     return told if TABLE in told or _HAS_TEXT.search(told) else None
+
+
+def _read(text: str) -> _Json:
+    return json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number, object_pairs_hook=_record)
+
+
+def _as_json(value: Any) -> _Json:
+    """What Python prints, as JSON would have it. Raises TypeError for what JSON does not know."""
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _as_json(own) for key, own in value.items()}
+    if isinstance(value, list):
+        return [*map(_as_json, value)]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _Number(repr(value))
+    if value is None or isinstance(value, str | bool):
+        return value
+    raise TypeError(type(value).__name__)
 
 
 def _record(pairs: Sequence[tuple[str, _Json]]) -> dict[str, _Json]:

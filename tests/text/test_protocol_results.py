@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autocontext.text.protocol_results import Said, printed, said
@@ -82,6 +82,7 @@ WRAPPED = {
     "record": lambda text: json.dumps({"ok": True, "exit_code": 0, "output": text}),
     "two streams": lambda text: json.dumps({"stdout": text, "stderr": "", "code": 1}, indent=2, ensure_ascii=False),
     "nested": lambda text: json.dumps({"result": {"stdout": text, "truncated": False}, "ms": 31}),
+    "python": lambda text: str({"returncode": 1, "stdout": text, "stderr": "", "seconds": 0.31}),
     "element": lambda text: f'<result tool="run" status="ok">\n{text}\n</result>\n',
     "bare element": lambda text: f"<output>{text}</output>",
     "protocol": as_json,
@@ -110,6 +111,10 @@ def test_what_wraps_nothing_is_read_as_it_is(text: str) -> None:
     assert printed(text) == text
 
 
+@pytest.mark.filterwarnings("error")
 @given(st.text(st.sampled_from('<>/ab{}"\\n:, '), max_size=80))
+@example("{'a': '\\d\\n'}")
+@example("{'a': " + "-" * 9_000 + "1}\\n")
+@example("{'a': " + "[" * 9_000 + "\\n")
 def test_any_text_may_be_printed(text: str) -> None:
     assert isinstance(printed(text), str)

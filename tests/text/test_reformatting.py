@@ -179,6 +179,30 @@ def test_tables_hold_every_key_and_value_as_it_was(value: Any, indent: int | Non
     assert read(told) == plain(text)
 
 
+@given(VALUES)
+def test_so_does_the_form_of_a_record_that_python_printed(value: Any) -> None:
+    record = {"ok": True, "of": value, "found": FLIGHTS}
+    told = in_lines(repr(record))
+    if "nan" in repr(record) or "inf" in repr(record):  # names, which no literal is
+        assert told is None or read(told) == plain(json.dumps(record))
+    else:
+        assert told is not None
+        assert read(told) == plain(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "{'at': (1, 2), 'log': 'a\\nb\\nc'}",
+        "{'b': b'x', 'log': 'a\\nb\\nc'}",
+        "{'log': 'a\\nb\\nc', 'log': 'd'}",
+        "{'log': 'a\\nb' 'c\\nd'}",
+    ],
+)
+def test_what_json_does_not_know_or_python_would_print_otherwise_stays_as_it_is(printed: str) -> None:
+    assert in_lines(printed) is None
+
+
 @given(st.text(alphabet='{}[]",:|-\n\\ab1 .e', max_size=60))
 def test_any_text_is_told_as_it_was_or_not_at_all(text: str) -> None:
     told = in_lines(text)
