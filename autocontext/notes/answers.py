@@ -710,7 +710,8 @@ def _of_several(pieces: Sequence[tuple[int, str]], chosen: Collection[int]) -> s
     keys = {(_record_of(place), key[0]) for place, piece in pieces if (key := _FIELD_OF.match(piece))}
     records = {_record_of(place) for place in chosen}
     told = {key for record, key in keys if record in records}
-    return " (1 of several)" if any(key in told for record, key in keys if {record}.isdisjoint(records)) else ""
+    others = any(key in told for record, key in keys if record not in records)
+    return " (1 of several)" if others and 0 not in records else ""
 
 
 def _failed_on_the_way(pieces: Sequence[tuple[int, str]], chosen: Collection[int], *, commands: int) -> bool:

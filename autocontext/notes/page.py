@@ -45,8 +45,10 @@ _STORIES_SHARE = 0.25
 """Most of a page for rules and longer sentences with something like a rule in them."""
 _RULES_LEAST = 150
 """Tokens of rules that precede anything else in a small note."""
-_SHARES = {"said": 0.25, "plan": 0.12, "done": 0.40, "reasons": 0.25, "looked": 0.20}
-"""First share of each part in the room that the rules leave."""
+_SAID_SHARE, _TYPED_SHARE = 0.25, 0.5
+"""Share of the user's words in the room that the rules leave, and most of it for what they have typed."""
+_SHARES = {"plan": 0.12, "done": 0.40, "reasons": 0.25, "looked": 0.20}
+"""First share of each other part in what is left then."""
 _CLAIMS = ("plan", "reasons", "done", "said", "looked")
 """The order in which the parts then take the rest, after what a user has typed. The last one gives room back first.
 
@@ -312,12 +314,14 @@ class _Page:
             "reasons": Claim(room, map(_reason, said)),
             "looked": Claim(room, (deeds.line(group) for group in looked)),
         }
+        typed = speech.costs[: sum(self._speech.is_typed(number) for number, _ in sentences)]
+        first = max(int(room.left * _SAID_SHARE), min(sum(typed), int(room.left * _TYPED_SHARE)))
+        speech.take(min(first, self._said_budget))
         shares = _SHARES if done else {**_SHARES, "looked": _SHARES["done"]}
         for part, share in shares.items():
-            claims[part].take(min(int(room.left * share), self._said_budget if part == "said" else room.left))
+            claims[part].take(int(room.left * share))
         plan.take(room.left)
-        typed = sum(self._speech.is_typed(number) for number, _ in sentences)
-        speech.take(min(sum(speech.costs[speech.size : typed]), self._said_budget))
+        speech.take(min(sum(typed[speech.size :]), self._said_budget))
         for part in _CLAIMS:
             claims[part].take(self._said_budget if part == "said" else room.left)
 

@@ -18,6 +18,7 @@ from autocontext.notes.answers import quoted
 from autocontext.notes.calls import Call, label_of, shorten
 from autocontext.notes.sentences import (
     CLAUSE,
+    PLAIN,
     QUESTION_MARKS,
     Sentence,
     begins_with_rule,
@@ -92,7 +93,9 @@ class Speech:
         else:
             newest = [item for item, size in self._rules if brief is None or (size <= _SHORT_RULE) is brief]
         for number, sentence in newest:
-            if sentence.worth == worth:
+            # Of what a user has typed also the instructions that had no room among the others.
+            rest = worth == PLAIN < sentence.worth and (number, sentence) not in self._selection
+            if sentence.worth == worth or (rest and self.is_typed(number)):
                 text = self.text(number, sentence)
                 if text and text not in texts and not self._shown.has(("sentence", text)):
                     texts.add(text)

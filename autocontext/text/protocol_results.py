@@ -40,6 +40,8 @@ _LONGEST_PYTHON = 200_000
 """Characters; reading what Python printed takes ten times as long as JSON."""
 _NO_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"nrtxuU])")
 """A backslash that `repr` would not write so: Python would warn of it."""
+_ENDED = frozenset({"ok", "success", "exit_code", "exitCode", "exit_status", "returncode", "return_code"})
+"""Fields with how a program ended."""
 _FIELDS = {"content", "isError", "structuredContent", "_meta", "meta"}
 """Those of the protocol's record; one with others is something else."""
 _IS_ERROR = re.compile(r"\bisError=True\b[^'\"]*\Z")
@@ -76,17 +78,18 @@ def printed(text: str) -> str:
     words = said(text).text
     if (element := _ELEMENT.fullmatch(words)) is not None:
         words = element[2]
-    if "\\n" not in words or not words.lstrip().startswith("{") or len(words) > _LONGEST:
+    if not words.lstrip().startswith("{") or len(words) > _LONGEST:
         return words
     try:
         record = python_record(words) or json.loads(words)
-        texts = [*_texts(record)]
+        texts = [text for text in _texts(record) if len(text.split(None, 1)) > 1]
     except (ValueError, RecursionError):
         return words
     long = sum(len(text) for text in texts if "\n" in text.strip())
-    if not long or long < _MOST_OF_IT * sum(map(len, leaves(record))):
-        return words
-    return "\n".join(text for text in texts if len(text.split(None, 1)) > 1)
+    # A single line is what a program printed if nothing else stands beside it than how it ended.
+    beside = [key for key, value in record.items() if value not in ("", None, [], *texts)]
+    alone = len(texts) == 1 and bool(beside) and _ENDED.issuperset(beside)
+    return "\n".join(texts) if alone or (long and long >= _MOST_OF_IT * sum(map(len, leaves(record)))) else words
 
 
 def python_record(text: str) -> dict[str, Any] | None:

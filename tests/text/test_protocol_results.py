@@ -95,10 +95,20 @@ def test_what_a_program_printed_is_read_without_what_wraps_it(output: str, wrap:
     assert printed(wrap(output)).strip("\n") == output.strip("\n")
 
 
+@pytest.mark.parametrize("line", ["src/app.py edited", "31 Zeilen geschrieben\n", "已写入 31 行\n"])
+def test_so_is_a_single_line_beside_which_only_stands_how_it_ended(line: str) -> None:
+    assert printed(json.dumps({"ok": True, "exit_code": 0, "output": line})) == line
+    assert printed(str({"returncode": 1, "stdout": "", "stderr": line})) == line
+    kept = json.dumps({"ok": True, "cancelled": line, "order": 7})
+    assert printed(kept) == kept
+
+
 @pytest.mark.parametrize(
     "text",
     [
         json.dumps({"title": "One line", "id": 7}),
+        json.dumps({"title": "One line"}),
+        json.dumps({"ok": True, "status": "cancelled"}),
         json.dumps({"note": "a\nb", "rows": list(range(100))}),
         '{"note": "a\\nb',
         "<b>bold</b> and more\n<b>of it</b> here",
