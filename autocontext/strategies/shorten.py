@@ -44,6 +44,8 @@ _SURELY = 1.04
 """Estimates from characters are so much too good at most."""
 _WORTHWHILE = 0.7
 """A result of which more would remain stays as it is."""
+_LEAST_SAVED = 30
+"""Tokens; what would save less stays as it is: half a sentence or a link is not worth that."""
 _WHOLE = 0.85
 """One of which nothing would be left out stays as it is if that is hardly shorter."""
 _FURTHER = 0.1
@@ -331,7 +333,7 @@ class Shorten:
             return None
         saved = self._saved(view, index, before, after)
         to = argument if arguments or again else None
-        return _Short(blocks, to, saved, frozenset(use.id for use in again)) if saved > 0 else None
+        return _Short(blocks, to, saved, frozenset(use.id for use in again)) if saved >= _LEAST_SAVED else None
 
     def _original(self, view: View, index: int) -> Msg | None:
         """What a message of the view was, if its blocks are those of one message."""
