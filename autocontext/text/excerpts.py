@@ -85,6 +85,13 @@ _NAMES = re.compile(r"(?:\w{1,30}_)?(?:name|title|id|key|url): \S")
 _PRINTED_INDENT = re.compile(r"\\n( {0,40})$")
 _HEADING = re.compile(r"(#{1,6}) \S|\*\*[^*]{1,100}\*\*:?$")
 """A heading of Markdown, at the beginning of a line. With a single # it may be a comment, and only ends others."""
+_DOCUMENT = re.compile(r"(={2,}>|={2,}|-{3,}|\*{3,}|>{3,}|~{3,}|\+{3,}|:{3,}|/{3,}) ?(?!\s)[^=*~+:/>-]")
+"""What stands above each of several files that were printed: "==> src/pool.py <==", "--- prod/billing.hcl"."""
+_FIRST_FIELD = re.compile(r"([^\W\d][\w -]{0,30}): ?\S")
+"""The first line of a header or record behind an empty line, of which several begin alike: "From: ann@example.org"."""
+_FOLDER = re.compile(r"[^\s:]{1,200}:$")
+"""What `ls` prints above the files of a folder."""
+_LEAST_DOCUMENTS = 2
 _FENCE = ("```", "~~~")
 """What begins and ends a text of a file."""
 HEADLINE = r"[^#:]{3,60}(?::| [–—]) \S"
@@ -185,7 +192,7 @@ def pieces(text: str) -> list[Piece]:
     for line in text.split("\n"):
         stop = start + len(line)
         if not line or line.isspace():
-            pass
+            parents[i] = max(parents[i], head)
         elif len(line) <= _LONG_LINE:
             found.append(Piece(start, stop, _json_indent(line)))
         elif ends := _json_ends(line):
@@ -258,6 +265,46 @@ def _parents(text: str, found: Sequence[Piece]) -> list[int]:
                 blocks.pop()  # another record begins
         parents.append(parent)
     return parents
+
+
+def _documents(text: str, found: Sequence[Piece], said: Sequence[str]) -> dict[int, int]:
+    """By piece, the line that names the file or record it stands in, where a text prints several one below the other.
+
+    Of the heads of records in a file, that of the file.
+    """
+    kinds = [
+        _head_of(piece, text[found[i - 1].stop : piece.start] if i else "\n\n", text, *said[i : i + 2])
+        for i, piece in enumerate(found)
+    ]
+    times = Counter(filter(None, kinds))
+    # What comes first is outside; records are inside of all files.
+    levels = {kind: (kind.endswith(":"), k) for k, kind in enumerate(times) if times[kind] >= _LEAST_DOCUMENTS}
+    documents: dict[int, int] = {}
+    open_: list[tuple[tuple[bool, int], int]] = []
+    for i in range(len(found)):
+        level = levels.get(kinds[i])
+        while level is not None and open_ and open_[-1][0] >= level:
+            open_.pop()
+        if open_:
+            documents[i] = open_[-1][1]
+        if level is not None:
+            open_.append((level, i))
+    return documents
+
+
+def _head_of(piece: Piece, above: str, text: str, line: str, below: str = "") -> str:
+    """What kind of file, or with a colon of record, a line may begin; "" for none. `above`: what ends there."""
+    if "\n" not in above:
+        return ""
+    if (head := _DOCUMENT.match(line)) is not None:
+        return head[1]
+    if above.count("\n") == 1:
+        return ""
+    if _FOLDER.fullmatch(line):
+        return ":"
+    field = _FIRST_FIELD.match(line)
+    is_record = field is not None and _FIRST_FIELD.match(below) and text.startswith(f"\n{below}", piece.stop)
+    return f"{field[1]}:" if field is not None and is_record else ""
 
 
 def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
@@ -722,6 +769,8 @@ class Excerpts:
         self._said = said = [text[p.start : p.stop] for p in found]
         self._parents = parents = _parents(text, found)
         self._names = [said[parent] if parent >= 0 else "" for parent in parents]
+        for i, head in _documents(text, found, said).items():
+            parents[i] = max(parents[i], head)
         lonely, rarity = alone(said), _rarity(said)
         worth_of = {piece: worth(piece) for piece in dict.fromkeys(said)}
         own = [worth_of[said[i]] * rarity[i] for i in range(len(found))]

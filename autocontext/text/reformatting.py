@@ -29,14 +29,17 @@ TABLE = "|-|"
 """What stands below the head of a table."""
 _LEAST_LINES = 3
 """Lines from which on a text stands below its key."""
-_HAS_TEXT = re.compile(r"(?::|-) \|[-+]?$", re.MULTILINE)
-"""What stands before such a text, by how it ends: `|` with one end of a line, `|-` without, `|+` with several."""
+_HAS_TEXT = re.compile(r"(?::|-) (?:\||<<)[-+]?$", re.MULTILINE)
+"""What stands before such a text, by how it ends: `|` with one end of a line, `|-` without, `|+` with several.
+
+With `<<` it goes on to the end of the whole.
+"""
 _INLINE = 120
 """Characters of a record or list in a list or record that stands in one line."""
 _MOST_NAMES = 4
 """Of records within each other, whose names together head a column."""
 _BARE_KEY = re.compile(r"[\w-]+")
-_OTHER_VALUE = re.compile(r"""-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|NaN|-?Infinity|[-"'#>|{[].*""")
+_OTHER_VALUE = re.compile(r"""-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|NaN|-?Infinity|<<[-+]?|[-"'#>|{[].*""")
 """Texts that would read as something else than a text without quotes."""
 _ENDS_VALUE = re.compile(r"[][{},]|:\s|:$")
 """What would end a text in a record or list that stands in one line."""
@@ -76,7 +79,10 @@ def in_lines(text: str) -> str | None:
     try:
         printed = python_record(text)
         value = _read(text) if printed is None else _as_json(printed)
-        told = "\n".join(_lines(value, _table(value), ""))
+        last = _longest_text(value)
+        rest = {key: own for key, own in value.items() if key != last} if last is not None else value
+        first = _lines(rest, _table(rest), "") if rest or last is None else ()
+        told = "\n".join((*first, *_to_the_end(value, last)))
     except (TypeError, ValueError, RecursionError):
         return None
     return told if TABLE in told or _HAS_TEXT.search(told) else None
@@ -126,8 +132,8 @@ def _lines(value: _Json, table: Sequence[Sequence[str]], indent: str) -> Iterato
 def _with_head(head: str, value: _Json, indent: str) -> Iterator[str]:
     """A value behind its key or the sign of an item, or below it where it is long."""
     if isinstance(value, str) and _has_lines(value):
-        body = value.removesuffix("\n")
-        yield f"{head} |{'-' if body == value else '+' if body.endswith(chr(10)) or not body else ''}"
+        body, how = _body(value)
+        yield f"{head} |{how}"
         yield from (f"{indent} {line}" for line in body.split("\n"))
         return
     table = _table(value)
@@ -137,6 +143,27 @@ def _with_head(head: str, value: _Json, indent: str) -> Iterator[str]:
     else:
         yield head
         yield from _lines(value, table, f"{indent} ")
+
+
+def _longest_text(value: _Json) -> str | None:
+    """The field of a record that has the longest text of several lines; None for no record, or without one."""
+    texts = {key: own for key, own in value.items() if isinstance(own, str)} if isinstance(value, dict) else {}
+    longest = max(texts, key=lambda key: len(texts[key]), default=None)
+    return longest if longest is not None and _has_lines(texts[longest]) else None
+
+
+def _to_the_end(record: _Json, key: str | None) -> Iterator[str]:
+    """The text that goes on to the end: its lines begin where they began, as headings and numbers do."""
+    if key is not None:
+        body, how = _body(record[key])
+        yield f"{_key(key)}: <<{how}"
+        yield from body.split("\n")
+
+
+def _body(text: str) -> tuple[str, str]:
+    """A text without its last end of a line, and the sign for how many it has."""
+    body = text.removesuffix("\n")
+    return body, "-" if body == text else "+" if body.endswith("\n") or not body else ""
 
 
 def _has_lines(text: str) -> bool:

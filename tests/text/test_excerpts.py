@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext.text.excerpts import _parents, alone, excerpt, pieces, without_number
+from autocontext.text.excerpts import _documents, _parents, alone, excerpt, pieces, without_number
 from autocontext.text.reformatting import reformatted
 
 TEXTS = st.text(st.sampled_from('ab1 .,;\n"{}[]:…错。\\'), max_size=1_500) | st.lists(
@@ -716,3 +716,50 @@ def test_what_failed_does_not_stand_under_the_case_that_passed_above_it(passed: 
 def test_what_tells_most_stays_though_what_it_goes_on_from_has_no_room(room: int, token: str) -> None:
     text = f"first line\nPOST /orders with {token} returned 401 Unauthorized for order 77 of today\nlast line"
     assert "401 Unauthorized" in excerpt(text, room, lambda piece: 9.0 * ("401" in piece)).text
+
+
+PRINTED = {
+    "files": ("--- envs/{0}/billing.yaml", ["size: m{0}", "subnet: 10.{0}.3.0/24", "", "  HEAP_MB: {0}76"], "\n"),
+    "cat": ("==> mesures/T{0}.csv <==", ["t_min,A", "{0},0.05{0}", "5{0},0.1{0}"], "\n\n"),
+    "posts": (
+        "From: kunde{0}@example.org",
+        ["Date: {0} Sep", "", "Die Ware {0} ist defekt.", "", "Gruß, K{0}"],
+        "\n\n",
+    ),
+    "records": ("dn: CN=user{0}", ["memberOf: G{0}", "badPwdCount: {0}"], "\n\n"),
+    "folders": ("src/p{0}:", ["a{0}.c", "b{0}.c", "c{0}.h"], "\n\n"),
+    "收据": ("=== 收据 {0} ===", ["供应商：第{0}家", "金额：{0}00 元"], "\n"),
+}
+
+
+@pytest.mark.parametrize(("head", "body", "between"), PRINTED.values(), ids=PRINTED)
+@given(st.lists(st.integers(0, 9), min_size=48, max_size=48), st.integers(80, 500))
+def test_a_line_stands_below_the_file_or_record_that_it_is_from(
+    head: str, body: list[str], between: str, worths: list[int], characters: int
+) -> None:
+    heads = [head.format(n) for n in range(10, 18)]
+    documents = [[h, *(line.format(n) for line in body)] for n, h in enumerate(heads, 10)]
+    text = between.join("\n".join(lines) for lines in documents)
+    worth_of = dict(zip(text.split("\n"), [*worths, *worths], strict=False))
+    short = excerpt(text, characters, lambda piece: float(worth_of.get(piece, 0)))
+    of = {line.strip(): lines[0] for lines in documents for line in lines if text.count(line) == 1}
+    above = ""
+    for line in map(str.strip, short.text.split("\n")):
+        above = line if line in heads else above
+        assert of.get(line, above) == above
+
+
+def test_a_head_within_a_file_stands_below_that_of_the_file() -> None:
+    mails = [f"=== caixa/{n}.txt\nOlá, sou o cliente {n}.\n--- ANEXO {n}\nTOTAL {n},50 EUR" for n in range(10, 16)]
+    short = excerpt("\n".join(mails), 200, lambda piece: 9.0 * ("TOTAL 13" in piece) + 0.01)
+    lines = [line for line in short.text.split("\n") if "13" in line]
+    assert lines[0] == "=== caixa/13.txt"
+    assert lines[-2:] == ["--- ANEXO 13", "TOTAL 13,50 EUR"]
+
+
+@pytest.mark.parametrize(
+    "text", ["Note: a\n\nMore of it.\n\nNote: b\n\nThe end of it.", "a\n---\nb\n---\nc", "k: v\nl: w"]
+)
+def test_other_lines_name_no_file(text: str) -> None:
+    found = pieces(text)
+    assert _documents(text, found, [text[p.start : p.stop] for p in found]) == {}

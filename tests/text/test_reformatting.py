@@ -21,6 +21,16 @@ FLIGHTS = [
 # ------------------------------------------------------------------------------- a reader of the form to compare with
 def read(told: str) -> Any:
     """The value that a text of `in_lines` tells; numbers as texts with "#" before them."""
+    last = re.search(r'^("(?:[^"\\]|\\.)*"|[\w-]+): <<([-+]?)\n', told, re.MULTILINE)
+    told, rest = (told[: last.start()].removesuffix("\n"), told[last.end() :]) if last else (told, "")
+    value = _read(told) if told else {}
+    if last:
+        assert not rest.endswith("\n") or last[2]
+        value[_key(f"{last[1]}:")[0]] = rest + "\n" * (last[2] != "-")
+    return value
+
+
+def _read(told: str) -> Any:
     lines = [((len(line) - len(line.lstrip(" "))), line.lstrip(" ")) for line in told.split("\n")]
     value, rest = _block(lines, lines[0][0])
     assert not rest
@@ -132,7 +142,24 @@ def plain(text: str) -> Any:
 # --------------------------------------------------------------------------------------------------------- properties
 TEXTS = st.one_of(
     st.sampled_from(
-        ["", " ", "12", "-3.50", "true", "null", "NaN", "a|b", "a, b", "{x}", "k: v", "- a", "ende:", '"q"']
+        [
+            "",
+            " ",
+            "12",
+            "<<",
+            "<<-",
+            "-3.50",
+            "true",
+            "null",
+            "NaN",
+            "a|b",
+            "a, b",
+            "{x}",
+            "k: v",
+            "- a",
+            "ende:",
+            '"q"',
+        ]
     ),
     st.sampled_from(
         [
@@ -382,11 +409,16 @@ def test_deep_records_take_time_by_their_size() -> None:
 
 @pytest.mark.parametrize(
     ("output", "sign"),
-    [("2 failed\n  src/größe.c\n7 passed\n", "|"), ("读取\n\n共 2 条", "|-"), ("a:\n b\n\n", "|+")],
+    [("2 failed\n  src/größe.c\n7 passed\n", ""), ("读取\n\n共 2 条", "-"), ("a:\n b\n\n", "+")],
 )
 def test_a_text_of_several_lines_stands_below_its_key(output: str, sign: str) -> None:
-    lines = output.removesuffix("\n").replace("\n", "\n ")
-    assert reformatted(json.dumps({"exit_code": 0, "output": output})) == f"exit_code: 0\noutput: {sign}\n {lines}"
+    body = output.removesuffix("\n")
+    lines = body.replace("\n", "\n ")
+    assert reformatted(json.dumps({"output": output, "exit_code": 0})) == f"exit_code: 0\noutput: <<{sign}\n{body}"
+    assert reformatted(json.dumps({"output": output})) == f"output: <<{sign}\n{body}"
+    assert in_lines(json.dumps({"err": output, "out": output + output})) == "\n".join(
+        (f"err: |{sign}", f" {lines}", f"out: <<{sign}", (output + output).removesuffix("\n"))
+    )
 
 
 @pytest.mark.parametrize("text", ["one line", "two\nlines", "a\nb\x1b[0m\nc", "a\nb\ud800\nc"])
