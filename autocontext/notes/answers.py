@@ -23,6 +23,7 @@ from autocontext.text.excerpts import (
     MEASURE,
     STATEMENT,
     alone,
+    begins_document,
     begins_record,
     defines,
     is_heading,
@@ -321,7 +322,8 @@ def telling(
 def _with_records(lines: Sequence[tuple[int, str]]) -> list[int]:
     """The place of each line, with the record that it stands in where a text lists several of some lines each."""
     kinds = [
-        "-" if begins_record(line) else head[0].translate(_NO_DIGITS) if (head := _RECORD_HEAD.match(line)) else ""
+        begins_document(line)
+        or ("-" if begins_record(line) else head[0].translate(_NO_DIGITS) if (head := _RECORD_HEAD.match(line)) else "")
         for _, line in lines
     ]
     times = Counter(kinds)
@@ -707,11 +709,18 @@ def _of_several(pieces: Sequence[tuple[int, str]], chosen: Collection[int]) -> s
     kind = next(iter(shown), ())
     if len(shown) == 1 and shown[kind] < kinds[kind]:
         return f" ({shown[kind]} of several)"
-    keys = {(_record_of(place), key[0]) for place, piece in pieces if (key := _FIELD_OF.match(piece))}
     records = {_record_of(place) for place in chosen}
-    told = {key for record, key in keys if record in records}
-    others = any(key in told for record, key in keys if record not in records)
-    return " (1 of several)" if others and 0 not in records else ""
+    if 0 in records:
+        return ""
+    others = [(place, piece) for place, piece in pieces if _record_of(place) and _record_of(place) not in records]
+    told = {_name_of(piece) for place, piece in pieces if place in chosen}
+    return " (1 of several)" if any(_name_of(piece) in told for _, piece in others) else ""
+
+
+def _name_of(piece: str) -> str:
+    """The names of a field and of what it is a part of; "" for a line."""
+    key = _FIELD_OF.match(piece)
+    return key[0] if key else ""
 
 
 def _failed_on_the_way(pieces: Sequence[tuple[int, str]], chosen: Collection[int], *, commands: int) -> bool:

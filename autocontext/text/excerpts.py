@@ -185,6 +185,12 @@ def begins_record(line: str) -> bool:
     return _LIST_ITEM.match(line.lstrip()) is not None
 
 
+def begins_document(line: str) -> str:
+    """The sign with which a line names a file that is printed below it, "===" or "---"; "" for any other line."""
+    head = _DOCUMENT.match(line)
+    return head[1] if head else ""
+
+
 def pieces(text: str) -> list[Piece]:
     """The lines of a text; of long ones the records, fields or sentences."""
     found: list[Piece] = []
@@ -192,7 +198,7 @@ def pieces(text: str) -> list[Piece]:
     for line in text.split("\n"):
         stop = start + len(line)
         if not line or line.isspace():
-            parents[i] = max(parents[i], head)
+            pass
         elif len(line) <= _LONG_LINE:
             found.append(Piece(start, stop, _json_indent(line)))
         elif ends := _json_ends(line):
@@ -296,8 +302,8 @@ def _head_of(piece: Piece, above: str, text: str, line: str, below: str = "") ->
     """What kind of file, or with a colon of record, a line may begin; "" for none. `above`: what ends there."""
     if "\n" not in above:
         return ""
-    if (head := _DOCUMENT.match(line)) is not None:
-        return head[1]
+    if sign := begins_document(line):
+        return sign
     if above.count("\n") == 1:
         return ""
     if _FOLDER.fullmatch(line):

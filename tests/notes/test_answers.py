@@ -1130,3 +1130,21 @@ def test_a_value_at_the_start_of_a_line_of_it_is_known_and_its_line_quoted(value
     ]
     text = page(history, 1_500, only={*range(2, 12)})
     assert f"{value}=orders of today" in text
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("===== site/notice-{0}.html", ["Rabatt {0} %, höchstens {0}00 EUR.", "Gilt bis zum {0}. Dezember."]),
+        ("--- envs/prod/{0}.yaml", ["size: m{0}", "disk {0}50 gb"]),
+        ("==> 收据{0}.txt <==", ["供应商：第{0}家，金额 {0}00 元", "日期 10 月 {0} 日"]),
+    ],
+)
+@pytest.mark.parametrize("characters", [60, 160])
+def test_of_several_files_lines_of_one_are_told_and_that_there_are_others(
+    head: str, body: list[str], characters: int
+) -> None:
+    files = {n: [head.format(n), *(line.format(n) for line in body)] for n in range(11, 15)}
+    answer = told("\n".join(line for lines in files.values() for line in lines), characters=characters)
+    assert sum(any(line in answer for line in lines) for lines in files.values()) == 1
+    assert answer.endswith("(1 of several)")
