@@ -601,10 +601,13 @@ def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float
     return worth + min(2.0, 2 * used(value[:_LONGEST_LINE]))
 
 
-def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int, *, call: str = "") -> str:
+def came_back(
+    pieces: Sequence[tuple[int, str]], answer: Answer, characters: int, *, call: str = "", looks: bool = True
+) -> str:
     """What a note says came back, in about `characters` characters: `nothing`, `exit 1: "No module named pytest"`.
 
-    Fields of JSON stand in braces. `call` are the words of the call: one of its commands may have failed alone.
+    Fields of JSON stand in braces. `call` are the words of the call: one of its commands may have failed alone. Where a
+    call does not only look, "…" stands for what is above and below: one line would seem to be all that came of it.
     """
     if answer.empty or not pieces:
         return f"{answer.status}, nothing" if answer.status else "nothing"
@@ -630,17 +633,18 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
             stretches[-1] += f" {piece}"
         else:
             stretches.append(piece)
-    if all(_BEGINS_JSON.match(piece) for _, piece in pieces):  # one line of JSON may be an example in a text
-        shown = _safe(" … ".join(stretches).rstrip(","))
-        head = "… " if any(other < places[0] for other, _ in pieces) else ""
-        tail = " …" if any(other > places[-1] for other, _ in pieces) else ""
-        if head or tail or not (shown.startswith("{") and _RECORD_OR_FIELD.fullmatch(shown)):
-            shown = f"{{{head}{shown}{tail}}}"
-    else:  # each in quotes of its own: two lines from different places are no sentence
-        shown = " … ".join(map(quoted, stretches))
     several = _of_several(pieces, chosen)
     if not several and not answer.status and _failed_on_the_way(pieces, chosen, commands=_commands(call)):
         several = f" ({len(chosen)} of several lines)"
+    before = "… " if any(other < places[0] for other, _ in pieces) else ""
+    after = " …" if any(other > places[-1] for other, _ in pieces) else ""
+    if all(_BEGINS_JSON.match(piece) for _, piece in pieces):  # one line of JSON may be an example in a text
+        shown = _safe(" … ".join(stretches).rstrip(","))
+        if before or after or not (shown.startswith("{") and _RECORD_OR_FIELD.fullmatch(shown)):
+            shown = f"{{{before}{shown}{after}}}"
+    else:  # each in quotes of its own: two lines from different places are no sentence
+        shown = " … ".join(map(quoted, stretches))
+        shown = shown if looks or several else f"{before}{shown}{after}"
     return (f"{answer.status}: " if answer.status else "") + shown + several
 
 

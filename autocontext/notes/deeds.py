@@ -215,7 +215,7 @@ class Deeds:
             return ""
         pieces = telling(self._ledger.result_of(call), call.answer, used=lambda _: 0.0, call=call.command)
         pieces.sort(key=lambda piece: ERROR.search(piece[1]) is None)
-        return f" -> {came_back(pieces, call.answer, _SHORT_ANSWER)}"
+        return f" -> {came_back(pieces, call.answer, _SHORT_ANSWER, looks=call.looks)}"
 
     def _answers(self, group: Group, longest: int) -> str:
         """The different answers of equal calls in order, each with the number of its newest call."""
@@ -264,9 +264,10 @@ class Deeds:
         return earlier.setdefault(tuple(pieces), _Told(pieces, {}))
 
     def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[int, str]], longest: int) -> str:
-        shown = came_back(pieces, answer, longest, call=call.command)
+        shown = came_back(pieces, answer, longest, call=call.command, looks=call.looks)
         if call.starts and (named := next(handles(self._ledger.result_of(call)), None)) and named[0] not in shown:
-            shown = came_back([_naming(*named, pieces, longest), *pieces], answer, longest, call=call.command)
+            named_first = [_naming(*named, pieces, longest), *pieces]
+            shown = came_back(named_first, answer, longest, call=call.command, looks=call.looks)
         return shown
 
     def _around(self, call: Call) -> _Around:
@@ -434,7 +435,7 @@ def _names(line: str) -> bool:
 
 def _is_phrase(answer: str) -> bool:
     """Whether an answer is a quoted phrase of the tool that names, counts and refuses nothing."""
-    return answer.startswith('"') and not _names(answer) and not ERROR.search(answer)
+    return answer.removeprefix("… ").startswith('"') and not _names(answer) and not ERROR.search(answer)
 
 
 def _before(calls: Iterable[Call]) -> dict[Call, Call]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -82,8 +83,8 @@ def calls_of(messages: list[Msg]) -> list[Made]:
 def spelled_out(text: str) -> str:
     """A result, and below it the texts that stand in a record with their lines' ends escaped."""
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = literal_eval(text) if text.startswith("{'") else json.loads(text)
+    except (ValueError, SyntaxError):
         return text
     return "\n".join((text, *strings(value))) if isinstance(value, dict) else text
 
@@ -259,6 +260,9 @@ class Reading:
     @staticmethod
     def _answers_stand(answers: str, same: list[Made]) -> bool:
         texts = [c.text for c in same]
+        # What an action is told by has marks of what stands above and below.
+        answers = re.sub(r'((?:^|; )(?:(?:error|exit -?\d+|HTTP \d+): )?)… (?=")', r"\1", answers)
+        answers = re.sub(r'(?<=") …(?= \(m\d|;|$)', "", answers)
         quotes = ANSWER.findall(answers)
         if not quotes:
             return answers == "no answer yet" or "nothing" in answers or "no match" in answers or len(answers) < 60

@@ -41,7 +41,7 @@ def told(
     pieces = telling(
         text, answer, used=lambda _: 0.0, call=call, looks=looks, beside=lines_and_fields(beside) if beside else ()
     )
-    return came_back(pieces, answer, characters)
+    return came_back(pieces, answer, characters, looks=looks)
 
 
 @pytest.mark.parametrize(
@@ -878,7 +878,7 @@ def test_a_failure_on_the_way_does_not_look_like_what_came_of_it(failure: str, r
     goes_on = "\n".join([failure, *(rest.format(n) for n in range(3))])
     assert told(goes_on, characters=50) == f'"{failure}" (1 of several lines)'
     at_end = "\n".join([*(rest.format(n) for n in range(3)), failure])
-    assert told(at_end, characters=50) == f'"{failure}"'
+    assert told(at_end, characters=50) == f'… "{failure}"'
     pieces, answer = (
         [(n, line) for n, line in enumerate(at_end.split("\n"))][::-1],
         answer_of(ToolResultBlock(id="a", output=at_end)),
@@ -888,7 +888,7 @@ def test_a_failure_on_the_way_does_not_look_like_what_came_of_it(failure: str, r
         ("cd /srv && list all", ""),
         ("list all && list more", " (1 of several lines)"),
     ):
-        assert came_back(pieces, answer, 50, call=call) == f'"{failure}"{mark}'
+        assert came_back(pieces, answer, 50, call=call, looks=False) == f'{"" if mark else "… "}"{failure}"{mark}'
     both = told(goes_on, characters=500)
     assert rest.format(2) in both
     assert "several" not in both
@@ -995,7 +995,7 @@ def test_the_head_of_a_page_is_no_answer(body: str) -> None:
     head = (
         '<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml">\n<meta content="text/html; charset=iso-8859-1" />'
     )
-    assert told(f"{head}\n{body}\n</html>", characters=len(body)) == f'"{body}"'
+    assert told(f"{head}\n{body}\n</html>", characters=len(body)) == f'… "{body}"'
 
 
 @pytest.mark.parametrize(
@@ -1148,3 +1148,19 @@ def test_of_several_files_lines_of_one_are_told_and_that_there_are_others(
     answer = told("\n".join(line for lines in files.values() for line in lines), characters=characters)
     assert sum(any(line in answer for line in lines) for lines in files.values()) == 1
     assert answer.endswith("(1 of several)")
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("Compiling of the pool begins", "12 passed in 3 s"),
+        ("Die Tabelle wird geladen", "31 Zeilen übernommen"),
+        ("正在读取订单数据", "共导入 31 行"),
+    ],
+)
+def test_what_stands_above_and_below_the_line_that_an_action_is_told_by_is_marked(first: str, last: str) -> None:
+    text = f"{first}\nall is as it was before\n{last}"
+    assert told(text, characters=len(last)) == f'… "{last}"'
+    assert "…" not in told(text, characters=len(last), looks=True).removesuffix('…"')
+    assert "…" not in told(text, characters=1_000)
+    assert told(last) == f'"{last}"'

@@ -188,7 +188,7 @@ def test_a_later_call_that_was_refused_stands_with_its_refusal(refusal: str) -> 
     assert f'get_order #W1 -> "as it was" (then m3 update_order -> "{refusal}")' in page(steps, 2_000)
     echo = f"what you sent:\nline 7788 of it, with 12 more of this file\n{refusal}"
     echoed = page([*steps[:2], *tool_exchange("update_order", {"order_id": "#W1"}, echo)], 2_000)
-    assert f'(then m3 update_order -> "{refusal}"' in echoed
+    assert f'(then m3 update_order -> … "{refusal}"' in echoed
     assert f'(then m3 update_order -> "{refusal}")' in page(steps, 2_000, only=range(1, 3))
 
 
