@@ -107,11 +107,15 @@ _HEAD = 3
 _EXIT = re.compile(
     r"<returncode>\s*(-?\d{1,9})"
     r"|[\"'](?:exit_?code|return_?code|exit_?status)[\"']\s*:\s*(-?\d{1,9})"
-    r"|\bexit(?:ed)?(?: with)?(?: code| status)*[: ]+(-?\d{1,9})[\W_]*$"
+    r"|\bexit(?:ed(?: with)?(?: code| status)?|(?: with)?(?: code| status)+)[: ]+(-?\d{1,9})[\W_]*$"
+    r"|^[^\w\n]{0,3}[\[(<]exit:? (-?\d{1,9})[\])>]\s*\Z"
     r"|^\W*(?:exit_?code|return(?:ed)?[_ ]?code|exit_?status|rc)\s?[:=]\s?(-?\d{1,9})\b",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Only at the end of a line, as programs print it: in prose about exit codes more text follows."""
+"""Only at the end of a line, as programs print it: in prose about exit codes more text follows.
+
+A bare `exit 1` is a line of a script, if it is not in brackets at the end.
+"""
 _HTTP = re.compile(r"\s*HTTP/[\d.]{1,3} ([45]\d\d)\b")
 _TAGS = re.compile(r"</?[A-Za-z][\w-]{0,40}>")
 _PARSES = re.compile(r"\s*[\[{]")

@@ -72,6 +72,21 @@ OUTPUT = "Compiling module after module of the project\n" * 40
 
 
 @pytest.mark.parametrize(
+    "line", ["exit 9", "  exit 3;", "[ $rc -eq 0 ] || exit 1", "sys.exit(2)", "sub fail { exit 4 }"]
+)
+@pytest.mark.parametrize("after", ["", "\n", "\nesac\n"])
+def test_a_line_of_a_script_is_no_exit_code(line: str, after: str) -> None:
+    assert answer_of(ToolResultBlock(id="a", output=f"14 passed\n#!/bin/sh\n{line}{after}")).status == ""
+
+
+@pytest.mark.parametrize(
+    "mark", ["[exit 9]", "(exit 9)", "[exit: 9]\n", "exit code 9", "Exited with 9", "exit status: 9"]
+)
+def test_what_a_tool_says_of_its_exit_is_one(mark: str) -> None:
+    assert answer_of(ToolResultBlock(id="a", output=f"14 passed\n{mark}")).status == "exit 9"
+
+
+@pytest.mark.parametrize(
     ("text", "status"),
     [
         (f"make: the first try exited with code 2\n{OUTPUT}[exit code: 0]", ""),
