@@ -141,7 +141,8 @@ class EncryptedDatabase(_Beneath):
         sealed = {param: params[param] for param in columns.params}
         for param, value in sealed.items():
             if isinstance(value, str | bytes):
-                place, name = _place(columns.params[param], param)
+                name = columns.params[param]
+                place = _place(columns.tables, name, param)
                 if name in place.texts:
                     sealed[param] = self._keys.seal_value(cast("str", value), bound_to(place, name, values))
                 elif name in place.names:
@@ -222,16 +223,15 @@ class EncryptedDatabase(_Beneath):
 
 def _values(columns: Columns, params: Params) -> dict[str, Any]:
     """The values of a statement's parameters by their columns."""
-    return {column.name: params[name] for name, found in columns.params.items() if name in params for column in found}
+    return {column: params[name] for name, column in columns.params.items() if name in params}
 
 
-def _place(columns: tuple[Column, ...], param: str) -> tuple[Place, str]:
-    """The one column that a text goes to."""
-    found = {(place, column.name) for column in columns if (place := _place_of(column)) is not None}
-    kinds = {(name in place.texts, name in place.names, name) for place, name in found}
-    if not kinds or (len(kinds) > 1 and any(text or name for text, name, _ in kinds)):
-        raise StoreError(f"a statement cannot be encrypted: the column of its parameter {param!r} is not known")
-    return next(iter(found))
+def _place(tables: tuple[str, ...], column: str, param: str) -> Place:
+    """The place that a text goes to."""
+    found = [place for table in tables if (place := _place_of(Column((table,), column))) is not None]
+    if len({(column in place.texts, column in place.names) for place in found}) != 1:
+        raise StoreError(f"a statement cannot be encrypted: its parameter {param!r} has no name of one column")
+    return found[0]
 
 
 def _place_of(column: Column) -> Place | None:

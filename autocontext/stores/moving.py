@@ -51,12 +51,12 @@ def _copy(
 
 def rows_after(table: str, key: Sequence[str], columns: Sequence[str], after: Sequence[Any] | None) -> Work[list[Row]]:
     """The next rows by key, after the one with this key. Not by OFFSET, which gets slower towards the end."""
-    names, bounds = ", ".join(key), [f"after_{i}" for i in range(len(key))]
-    condition = "" if after is None else f"WHERE ({names}) > ({', '.join(f':{bound}' for bound in bounds)}) "
+    names = ", ".join(key)
+    condition = "" if after is None else f"WHERE ({names}) > ({', '.join(f':{name}' for name in key)}) "
     return (
         yield Statement(
             f"SELECT {', '.join(columns)} FROM {table} {condition}ORDER BY {names} LIMIT {_AT_ONCE}",
-            {} if after is None else dict(zip(bounds, after, strict=False)),
+            {} if after is None else dict(zip(key, after, strict=False)),
         )
     )
 
