@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.cli import figures
 from autocontext.cli.conversations import Conversation, conversation_in, read_lines
-from autocontext.cli.layout import Column, cells, column_widths, fit_columns, printable
+from autocontext.cli.layout import Column, cells, fitted, printable
 from autocontext.cli.proof import ReloadCheck, reachable, reload_some
 from autocontext.cli.replay_run import ModelCall, ReplayResult, dumps, replay
 from autocontext.testing import conversation
@@ -87,8 +87,7 @@ def test_context_over_the_window_is_red() -> None:
 def test_table_fits(titles: list[str], numbers: list[int], width: int) -> None:
     columns = [Column("what", right=False), *(Column("number", optional=i > 1) for i in range(6))]
     rows = [[title, *map(str, numbers)] for title in titles]
-    fitting, cut_rows = fit_columns(columns, rows, width)
-    widths = column_widths(fitting, cut_rows, width)
+    _, cut_rows, widths = fitted(columns, rows, width)
     assert sum(widths) + 2 * (len(widths) - 1) <= width
     assert [row[:3] for row in cut_rows] == [row[:3] for row in rows]
     assert all(cells(cell) <= w for row in cut_rows for cell, w in list(zip(row, widths, strict=True))[1:])
