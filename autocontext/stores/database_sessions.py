@@ -138,15 +138,15 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         rows = [_row(session, number, entry) for number, entry in entries.items()]
         self.database.write(partial(statements.rewrite, session, rows))
 
-    def swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
-        """`rewrite` with `new` if the entries at its numbers are still those of `old`. Raises Conflict otherwise."""
-        self._swap(session, old, new, resealed=False)
-
     def reseal(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
         """`swap` with the same entries, encrypted with another key."""
-        self._swap(session, old, new, resealed=True)
+        self.swap(session, old, new, resealed=True)
 
-    def _swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry], *, resealed: bool) -> None:
+    def swap(
+        self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry], *, resealed: bool = False
+    ) -> None:
+        """`rewrite` with `new` if the entries at its numbers are still those of `old`. Raises Conflict otherwise."""
+
         def unchanged(stored: list[Row]) -> bool:
             found = {}
             for sequence, checksum, body in stored:
