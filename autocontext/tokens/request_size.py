@@ -16,6 +16,11 @@ _PER_MESSAGE = 64
 _PER_BLOCK = 192
 """Those of a block; an image of a result may come in a message of its own."""
 
+_LONG = 4096
+_SHORT_ESCAPES = b'"\\\n\r\t\b\f'
+_ESCAPED = _SHORT_ESCAPES, bytes(set(range(32)) - set(_SHORT_ESCAPES))
+"""Bytes that JSON writes with a backslash before one letter, and as \\u with four digits."""
+
 _json = json.JSONEncoder(ensure_ascii=False, default=str).encode
 """Shared: `json.dumps` with an option makes a new encoder for every call."""
 
@@ -73,6 +78,10 @@ def _of_metadata(block: Block) -> int:
 
 def _bytes(value: object) -> int:
     """UTF-8 bytes of a value as JSON."""
+    if isinstance(value, str) and len(value) > _LONG:  # without making the JSON
+        raw = value.encode("utf-8", "surrogatepass")
+        short, long = (len(raw) - len(raw.translate(None, escaped)) for escaped in _ESCAPED)
+        return 2 + len(raw) + short + 5 * long
     return utf8_bytes(_json(value))
 
 
