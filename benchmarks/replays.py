@@ -88,7 +88,8 @@ def options(
         type=_policies,
         metavar="NAME",
         dest="policies",
-        help=f"one of {', '.join((*POLICIES, *PEERS))}; or a file of yours: mine.py, see benchmarks/README.md",
+        help=f"one of {', '.join((*POLICIES, *PEERS)).replace('%', '%%')}; or a file of yours: mine.py, see "
+        "benchmarks/README.md",
     )
     parser.add_argument("--windows", type=lambda text: [int(n) for n in text.split(",")], default=list(windows))
     form = parser.add_mutually_exclusive_group()

@@ -64,8 +64,8 @@ class Selection(NamedTuple):
             if chosen != own and not chosen.startswith(_prefix_below(own)):
                 raise ConfigError(f"namespace: {chosen} is neither this cache's {own} nor below it")
             below = _prefix_below(chosen)
-            condition = "(namespace = :ns OR substr(namespace, 1, :size) = :below)"
-            params = {"ns": chosen, "below": below, "size": len(below)}
+            condition = "(namespace = :ns OR substr(namespace, 1, :size) = :ns_prefix)"
+            params = {"ns": chosen, "ns_prefix": below, "size": len(below)}
             return cls(condition, params, condition)
         text = str(arguments[names[0]])
         if not text:
@@ -78,7 +78,7 @@ class Selection(NamedTuple):
             named = cls._inside(own, _TAGGED, {"tag": safe(text)})
             return named._replace(computations=f"namespace = :ns AND {_COMPUTED_WITH_TAG}")
         start = safe(text)
-        return cls._inside(own, "substr(key, 1, :size) = :prefix", {"size": len(start), "prefix": start})
+        return cls._inside(own, "substr(key, 1, :size) = :key_prefix", {"size": len(start), "key_prefix": start})
 
     @classmethod
     def everything(cls, own: str) -> Selection:

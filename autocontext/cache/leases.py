@@ -95,8 +95,8 @@ def runs(holder: str) -> Work[bool]:
 def note_waiting(waiting: Iterable[tuple[str, str]]) -> Work[None]:
     """Note for other processes which computation each of ours waits for; "" for none."""
     yield Statement(
-        "UPDATE autocontext_cache_computation SET waits_for = :other WHERE holder = :holder",
-        [{"holder": holder, "other": other} for holder, other in sorted(waiting)],
+        "UPDATE autocontext_cache_computation SET waits_for = :waits_for WHERE holder = :holder",
+        [{"holder": holder, "waits_for": other} for holder, other in sorted(waiting)],
     )
 
 

@@ -1,4 +1,4 @@
-"""What happens on a miss, written once for threads and coroutines as a flow, which `computing` runs.
+"""What happens on a miss, a flow for threads and coroutines; `Computing` runs it, also in the background.
 
 Callers in one process share a computation through a flight, processes share it through a lease. One caller computes and
 stores, which ends both. If it cannot, `watching` ends them.
@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+from autocontext import flows
 from autocontext.cache import leases
 from autocontext.cache.canonical import CacheKey
-from autocontext.cache.flights import Flight, FlightResult, FlightState, Owner
+from autocontext.cache.flights import Flight, FlightResult, FlightState, Owner, detach
 from autocontext.cache.leases import Claim
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target, without_call_fields
 from autocontext.cache.options import CacheOptions
@@ -27,7 +29,7 @@ from autocontext.cache.values import encoded, encoded_error
 from autocontext.cache.watching import Flights
 from autocontext.errors import AutoContextError, CacheCycle, UncacheableError
 from autocontext.flows import Flow, Operation, operation
-from autocontext.stores.database import Read, Write
+from autocontext.stores.database import Database, Read, Write
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.05
 """Seconds between checks of another process's lease."""
@@ -210,3 +212,86 @@ def _settle(step: Miss, result: FlightResult, cost: float) -> _Settled:
     if result.value is None and not options["cache_none"]:
         return shared, None
     return shared, namespace.entry(call.key, "value", body, options, cost=cost)
+
+
+_CLOSING = 5.0
+"""Seconds that closing waits for computations in the background."""
+_IN_BACKGROUND = 8
+"""Results of a cache that are recomputed in the background at a time; others are due at their next hit."""
+
+
+class Computing:
+    """Runs the misses of one cache."""
+
+    def __init__(self, namespace: CacheNamespace, database: Database) -> None:
+        self._namespace, self._database = namespace, database
+        self.flights = Flights.of(database)
+        self._threads: set[threading.Thread] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def miss(self, step: Miss) -> Operation:
+        """Compute a result, or wait for it, as a step of a flow."""
+        return operation(self._miss, self._amiss, step)
+
+    def refresh(self, step: Miss) -> Operation:
+        """`miss` in the background, as a step of a flow that goes on at once."""
+        return operation(self._in_thread, self._in_task, step)
+
+    def wait(self) -> None:
+        """Wait up to five seconds for each thread in the background, and give back what was abandoned."""
+        for thread in list(self._threads):
+            if thread.is_alive():
+                thread.join(_CLOSING)
+        self.flights.settle()
+
+    async def await_(self) -> None:
+        """Wait up to five seconds for the tasks in the background, then `wait`."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=_CLOSING)
+        await asyncio.to_thread(self.wait)
+
+    def _miss(self, step: Miss) -> FlightResult:
+        """Run a miss in a generator: when it is not running any more it has ended, whatever has happened."""
+        owner = Owner()
+        owner.runs = (flows.run(flow, self._database.do) for flow in [miss(step, owner)])
+        result: FlightResult = next(owner.runs)
+        owner.runs = None
+        return result
+
+    async def _amiss(self, step: Miss) -> FlightResult:
+        owner = Owner()
+        owner.runs = flows.arun(miss(step, owner), self._database.ado)
+        result: FlightResult = await owner.runs
+        owner.runs = None
+        return result
+
+    def _in_thread(self, step: Miss) -> None:
+        def work() -> None:
+            try:
+                self._count_failure(self._miss(step))
+            except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
+                self._namespace.count("refresh_failed")
+
+        # An interrupt may have kept one from starting, so those that live are counted.
+        self._threads = {thread for thread in self._threads if thread.is_alive()}
+        if len(self._threads) < _IN_BACKGROUND:
+            thread = threading.Thread(target=work, name="autocontext cache", daemon=True)
+            self._threads.add(thread)
+            thread.start()
+
+    async def _in_task(self, step: Miss) -> None:
+        async def work() -> None:
+            detach()
+            try:
+                self._count_failure(await self._amiss(step))
+            except Exception:  # noqa: BLE001 (as above)
+                self._namespace.count("refresh_failed")
+
+        if len(self._tasks) < _IN_BACKGROUND:
+            task = asyncio.get_running_loop().create_task(work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _count_failure(self, result: FlightResult) -> None:
+        if result.state is FlightState.ERROR:
+            self._namespace.count("refresh_failed")

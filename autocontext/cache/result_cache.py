@@ -10,10 +10,9 @@ from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from autocontext.cache import files, rows
 from autocontext.cache.canonical import CacheKey
-from autocontext.cache.computing import Computing
 from autocontext.cache.invalidating import Selection, calling, invalidating, noting, purging
 from autocontext.cache.memoizing import call_with, memoized
-from autocontext.cache.misses import CachedCall, MakeFunction, Miss, value_of
+from autocontext.cache.misses import CachedCall, Computing, MakeFunction, Miss, value_of
 from autocontext.cache.namespace import (
     CacheEntry,
     CacheNamespace,

@@ -222,7 +222,7 @@ def marked(namespace: CacheNamespace, marks: Collection[str]) -> Work[list[Cache
     ns, every = {"ns": namespace.text}, sorted(marks)
     rows = yield Statement(f"SELECT {_ALL} FROM autocontext_cache WHERE namespace = :ns AND marks IS NULL", ns)
     for start in range(0, len(every), _BATCH):
-        names = {f"p{i}": mark for i, mark in enumerate(every[start : start + _BATCH])}
+        names = {f"mark_{i}": mark for i, mark in enumerate(every[start : start + _BATCH])}
         rows += yield Statement(
             f"SELECT {_ALL} FROM autocontext_cache WHERE namespace = :ns AND key IN (SELECT key FROM "
             f"autocontext_cache_mark WHERE namespace = :ns AND mark IN ({', '.join(f':{name}' for name in names)}))",

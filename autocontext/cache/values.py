@@ -38,7 +38,7 @@ def encoded(value: Any) -> str:
         raise UncacheableError("the result is nested too deep for JSON; return plain data") from None
     except (TypeError, ValueError) as error:
         raise UncacheableError(f"the result is not JSON ({type(error).__name__}: {error}); return plain data") from None
-    if copy != value and not _same(copy, value):
+    if copy != value and copy != _with_lists(value):
         raise UncacheableError(
             "JSON would change the result; use dicts with text keys, lists, text, numbers and booleans only"
         )
@@ -61,21 +61,11 @@ def rebuilt_error(stored: Any, expected: tuple[type[BaseException], ...]) -> Bas
     return None
 
 
-def _same(copy: Any, value: Any) -> bool:
-    """Whether the copy differs from the original only by lists in place of tuples."""
-    if isinstance(copy, list):
-        return (
-            isinstance(value, list | tuple)
-            and len(copy) == len(value)
-            and all(_same(a, b) for a, b in zip(copy, value, strict=True))
-        )
-    if isinstance(copy, dict):
-        return (
-            isinstance(value, dict)
-            and copy.keys() == value.keys()
-            and all(_same(item, value[key]) for key, item in copy.items())
-        )
-    return bool(copy == value)
+def _with_lists(value: Any) -> Any:
+    """The value with lists in place of tuples."""
+    if isinstance(value, dict):
+        return {key: _with_lists(item) for key, item in value.items()}
+    return [_with_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _with_subclasses(kinds: tuple[type[BaseException], ...]) -> Iterator[type[BaseException]]:

@@ -57,8 +57,6 @@ def _main(argv: Sequence[str] | None) -> int:
     arguments, surplus = parser.parse_known_args(argv, argparse.Namespace(command=None, debug=False))
     command: Run | None = arguments.command
     if surplus and command is not None:
-        surplus = commands.take_files(arguments, surplus)
-    if surplus and command is not None:
         commands.refuse(arguments.name, surplus)
     if surplus:
         parser.error(f"no option {surplus[0]}; COMMAND is missing")

@@ -48,14 +48,6 @@ class Commands:
         self._parsers[name] = parser
         return parser
 
-    @staticmethod
-    def take_files(arguments: argparse.Namespace, surplus: list[str]) -> list[str]:
-        """Add files behind an option to those before it, which alone argparse takes; returns what is left."""
-        if not hasattr(arguments, "files") or any(word.startswith("-") and word != "-" for word in surplus):
-            return surplus
-        arguments.files += surplus
-        return []
-
     def refuse(self, name: str, surplus: Sequence[str]) -> NoReturn:
         """Say which of a command's arguments it does not take, and exit with 2."""
         parser = self._parsers[name]

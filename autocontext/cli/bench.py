@@ -19,8 +19,8 @@ from autocontext.errors import ConfigError
 NOT_INSTALLED = """\
 The benchmarks are not part of the installed package. Clone the project's repository and run `pip install -e .` there; \
 this command then lists and runs them. Without a clone, `autocontext bench facts FILE` works on your own data."""
-_REPLAYS = ("recall", "handover", "cost")
-_TAKES_FILES = ("facts", *_REPLAYS)
+_REFUSED = 2
+"""Exit code of a benchmark for arguments that it does not take; it has said which."""
 
 
 def add(commands: Commands) -> None:
@@ -37,24 +37,18 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "benchmark", nargs="?", metavar="NAME", help="the benchmark to run, e.g. recall (default: list all)"
     )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="your own data; with facts, - reads standard input")
     parser.add_argument(
-        "--policy", action="append", default=[], metavar="P", help="what to measure: a name, or a file: mine.py"
-    )
-    parser.add_argument("--windows", metavar="N,N", help="windows in tokens, e.g. 4000,16000")
-    parser.add_argument("--show", metavar="ID", help="handover: print the notes of this conversation")
-    parser.add_argument("--model", metavar="M", help="handover: what writes the notes, e.g. openai:gpt-4.1-mini")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print the rows as one JSON object")
-    form.add_argument("--markdown", action="store_true", help="print the rows as a Markdown table")
+        "words", nargs=argparse.REMAINDER, metavar="...",
+        help="what it takes: your own data (with facts, - reads standard input) and options, which NAME --help lists",
+    )  # fmt: skip
 
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """List the benchmarks or run one; False if it failed. Raises ConfigError for an unknown one."""
-    name, files = arguments.benchmark, arguments.files
-    form = [word for word in ("--json", "--markdown") if getattr(arguments, word[2:])]
+    """List the benchmarks or run one; False if it failed. Raises ConfigError for an unknown one, or what it refuses."""
+    name, words = arguments.benchmark, arguments.words
+    files = [word for word in words if word == "-" or not word.startswith("-")]
     if name == "facts" and files:
-        return _facts(screen, arguments, [*files[1:], *form])
+        return _facts(screen, arguments, files[0], [*files[1:], *(word for word in words if word not in files)])
     benchmarks = list_benchmarks(clone())
     if name is None:
         show(screen, benchmarks)
@@ -63,30 +57,20 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         raise ConfigError(f"NAME: {NOT_INSTALLED}")
     if name not in benchmarks:
         raise ConfigError(f"NAME: no benchmark is called {name!r}; choose one of {', '.join(benchmarks)}")
-    if files and name not in _TAKES_FILES:
-        raise ConfigError(f"FILE: {name} takes no files; {', '.join(_TAKES_FILES)} do")
-    chosen = [
-        word
-        for policy in arguments.policy
-        for word in ("--policy", _absolute(policy) if policy.endswith(".py") else policy)
-    ]
-    for option in ("windows", "show", "model"):
-        if getattr(arguments, option) is not None:
-            chosen += [f"--{option}", getattr(arguments, option)]
-    if chosen and name not in _REPLAYS:
-        raise ConfigError(f"{chosen[0]}: {name} does not take it; {', '.join(_REPLAYS)} do")
     screen.flush()
-    script = [sys.executable, str(clone() / "benchmarks" / f"{name}.py")]
-    command = [*script, *form, *chosen, *map(_absolute, files)]
-    return subprocess.run(command, cwd=clone(), check=False).returncode == 0  # noqa: S603 (a script of the clone)
+    command = [sys.executable, str(clone() / "benchmarks" / f"{name}.py"), *words]
+    code = subprocess.run(command, check=False).returncode  # noqa: S603 (a script of the clone)
+    if code == _REFUSED:
+        raise ConfigError(f"{name} does not take this; `autocontext bench {name} --help` says what it takes")
+    return code == 0
 
 
-def _facts(screen: Screen, arguments: argparse.Namespace, surplus: list[str]) -> bool:
+def _facts(screen: Screen, arguments: argparse.Namespace, file: str, surplus: list[str]) -> bool:
     from autocontext.cli import facts  # noqa: PLC0415 (imports rankers, which other commands do not need)
 
     if surplus:
         raise ConfigError(f"bench facts takes one FILE and prints one table; leave out {' '.join(surplus)}")
-    arguments.file = arguments.files[0]
+    arguments.file = file
     return facts.run(screen, arguments)
 
 
@@ -113,7 +97,3 @@ def show(screen: Screen, benchmarks: dict[str, str]) -> None:
     columns = (Column("benchmark", right=False), Column("measures", right=False))
     screen.table(columns, [[name, about] for name, about in benchmarks.items()])
     screen.text("Run one: autocontext bench NAME. Figures of a full run: docs/benchmarks.md and benchmarks/results.")
-
-
-def _absolute(file: str) -> str:
-    return file if file == "-" else str(Path(file).absolute())

@@ -28,35 +28,18 @@ def printable(text: str) -> str:
     return "".join(ch if ch.isprintable() else " " if ch.isspace() else "?" for ch in text)
 
 
-def fit_columns(
+def fitted(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
-) -> tuple[list[Column], list[list[str]]]:
-    """The columns that fit, and their cells."""
+) -> tuple[list[Column], list[list[str]], list[int]]:
+    """The columns that fit, their cells, and their widths; the first one shrinks if necessary."""
+    natural = [max(cells(c.title), *(cells(row[i]) for row in rows)) for i, c in enumerate(columns)]
+    least = min(natural[0], 20, width // 3)
     kept = list(range(len(columns)))
-    for i in reversed(range(len(columns))):
-        if _needs(columns, rows, kept, width) <= width:
+    for i in reversed(kept.copy()):
+        if least + sum(natural[k] + 2 for k in kept[1:]) <= width:
             break
         if columns[i].optional:
             kept.remove(i)
-    return [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
-
-
-def _minimum(width: int) -> int:
-    """Minimum width of the first column."""
-    return min(20, width // 3)
-
-
-def _needs(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int], width: int) -> int:
-    widths = _natural_widths([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
-    return min(widths[0], _minimum(width)) + sum(widths[1:]) + 2 * (len(widths) - 1)
-
-
-def column_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The width of each column; the first one shrinks if necessary."""
-    first, *others = _natural_widths(columns, rows)
-    rest = sum(others) + 2 * len(others)
-    return [min(first, max(_minimum(width), width - rest)), *others]
-
-
-def _natural_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(cells(c.title), *(cells(row[i]) for row in rows)) for i, c in enumerate(columns)]
+    others = [natural[k] for k in kept[1:]]
+    first = min(natural[0], max(least, width - sum(others) - 2 * len(others)))
+    return [columns[k] for k in kept], [[row[k] for k in kept] for row in rows], [first, *others]

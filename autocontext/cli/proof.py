@@ -56,16 +56,14 @@ def reachable(memory: AutoContextMemory) -> set[str]:
     return originals
 
 
-def reload_some(
-    memory: AutoContextMemory, added: Sequence[Msg], before: Sequence[str], count: int = 3
-) -> list[ReloadCheck]:
-    """Reload up to `count` items: the largest of each kind first. `before` is `added` as JSON."""
+def reload_some(memory: AutoContextMemory, added: Sequence[Msg], before: Sequence[str]) -> list[ReloadCheck]:
+    """Reload up to three items: the largest of each kind first. `before` is `added` as JSON."""
     items = _items(memory)
     uuids: list[str] = []
     for kind in _KINDS:
         uuids += [uuid for uuid, note in items.items() if _kind(note) == kind][:1]
     uuids += [uuid for uuid in items if uuid not in uuids]
-    return [_check(memory, uuid, items[uuid], added, before) for uuid in uuids[:count]]
+    return [_check(memory, uuid, items[uuid], added, before) for uuid in uuids[:3]]
 
 
 def _items(memory: AutoContextMemory) -> dict[str, Msg]:

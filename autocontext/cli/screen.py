@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
-from autocontext.cli.layout import Column, cells, column_widths, fit_columns, printable
+from autocontext.cli.layout import Column, cells, fitted, printable
 from autocontext.cli.streams import escaped, terminal_of
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ class Screen:
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, total: bool = False) -> None:
         """Show a table; with `total` the last row is a sum. The first column is cut if necessary."""
-        columns, rows = fit_columns(columns, rows, self.width)
-        widths = column_widths(columns, rows, self.width)
+        columns, rows, widths = fitted(columns, rows, self.width)
         self._row(columns, [c.title for c in columns], widths, ["dim"] * len(columns))
         for i, row in enumerate(rows):
             last = total and i == len(rows) - 1

@@ -18,7 +18,7 @@ from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, t
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.store import ContentStore, checked_content_store
 from autocontext.errors import ConfigError, StoreCorruptError, short, told
-from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, freeze
+from autocontext.messages import Msg, ToolResultBlock, as_messages, freeze
 
 T = TypeVar("T")
 
@@ -178,17 +178,7 @@ def restore_messages(
 
 def chars_of(msgs: Sequence[Msg]) -> int:
     """Characters of the texts and results in messages."""
-    blocks = (b for m in msgs for b in m.content)
-    return sum(
-        len(b.text) if isinstance(b, TextBlock) else _output_chars(b) if isinstance(b, ToolResultBlock) else 0
-        for b in blocks
-    )
-
-
-def _output_chars(block: ToolResultBlock) -> int:
-    if isinstance(block.output, str):
-        return len(block.output)
-    return sum(len(b.text) for b in block.output if isinstance(b, TextBlock))
+    return sum(len(text) for m in msgs for _, text, _ in texts(m))
 
 
 def _there(store: ContentStore | None) -> ContentStore:
@@ -216,7 +206,7 @@ def _pruned(
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
     known.begin()
     messages = list(as_messages(msgs))
-    before = chars_of(messages)
+    before, saved = chars_of(messages), 0
     done: dict[Kind, int] = {}
     failed: dict[str, None] = {}
     chosen: dict[int, list[tuple[Change, str]]] = {}
@@ -230,15 +220,16 @@ def _pruned(
                 failed[told(e)] = None
                 continue
             known.learn(change.text, ref)
-        if len(change.replacement(ref)) < len(change.text):
+        if (shorter := len(change.text) - len(change.replacement(ref))) > 0:
+            saved += shorter
             chosen.setdefault(change.place.message, []).append((change, ref))
             done[change.kind] = done.get(change.kind, 0) + 1
     for i, changes in chosen.items():
-        texts = [change.replacement(ref) for change, ref in changes]
-        messages[i] = known.shortened(messages[i], texts, partial(_shortened, messages[i], changes))
+        new = [change.replacement(ref) for change, ref in changes]
+        messages[i] = known.shortened(messages[i], new, partial(_shortened, messages[i], changes))
     refs = dict.fromkeys(ref for changes in chosen.values() for _, ref in changes)
     report = PruneReport(**done, failed=tuple(failed))
-    return PruneResult(messages, before, chars_of(messages), tuple(refs), report)
+    return PruneResult(messages, before, before - saved, tuple(refs), report)
 
 
 def _shortened(msg: Msg, changes: Sequence[tuple[Change, str]]) -> Msg:

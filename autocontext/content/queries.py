@@ -135,19 +135,19 @@ def _of_keys(rows: list[Row], now: int) -> list[StoredContent]:
 
 def find(namespace: str, ref_or_key: str, now: int) -> Work[StoredContent | None]:
     """The content with a handle, or else with a key."""
-    params = {"ns": safe(namespace), "id": safe(ref_or_key)}
+    params = {"ns": safe(namespace), "ref": ref_or_key, "key": safe(ref_or_key)}
     if REF.fullmatch(ref_or_key):
-        rows = yield Statement(f"{_CONTENTS}c.namespace = :ns AND c.ref = :id", params)
+        rows = yield Statement(f"{_CONTENTS}c.namespace = :ns AND c.ref = :ref", params)
         if alive := _alive(rows, now):
             return alive[0][0]._replace(key=None)
-    keyed = _of_keys((yield Statement(f"{_KEYS}k.namespace = :ns AND k.key = :id", params)), now)
+    keyed = _of_keys((yield Statement(f"{_KEYS}k.namespace = :ns AND k.key = :key", params)), now)
     return keyed[0] if keyed else None
 
 
 def named(namespace: str, name: str, now: int) -> Work[list[StoredContent]]:
     """Contents whose key ends in this file name, then those stored without a key under this name."""
-    params = {"ns": safe(namespace), "name": safe(basename(name))}
-    keyed = yield Statement(f"{_KEYS}k.namespace = :ns AND k.basename = :name ORDER BY k.key", params)
+    params = {"ns": safe(namespace), "name": safe(basename(name)), "basename": safe(basename(name))}
+    keyed = yield Statement(f"{_KEYS}k.namespace = :ns AND k.basename = :basename ORDER BY k.key", params)
     plain = yield Statement(f"{_CONTENTS}c.namespace = :ns AND c.name = :name ORDER BY c.ref", params)
     return [*_of_keys(keyed, now), *(found._replace(key=None) for found, held in _alive(plain, now) if held > now)]
 
@@ -162,7 +162,7 @@ def keys(namespace: str, now: int, limit: int) -> Work[list[str]]:
         if not rows:
             break
         found += [str(content.key) for content in _of_keys(rows, now)]
-        after, params["after"] = "AND k.key > :after ", rows[-1][_KEY]
+        after, params["key"] = "AND k.key > :key ", rows[-1][_KEY]
     return found[:limit]
 
 

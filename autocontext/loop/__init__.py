@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 from autocontext.compression.receipt import told
 from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, ModelError, short
 from autocontext.flows.threads import in_thread
-from autocontext.loop.calls import Calls
 from autocontext.loop.replies import StreamedReply, at_once, creating, later, message_of
-from autocontext.loop.tools import Tool, ToolObject, Toolset, with_memory
+from autocontext.loop.tools import Calls, Tool, ToolObject, Toolset, with_memory
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, is_final_reply, is_user_turn
 from autocontext.stores.checks import check_whole

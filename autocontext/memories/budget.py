@@ -6,7 +6,7 @@ finished text and removes lines from the end until it fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from autocontext.memories.document import Fact
@@ -19,8 +19,6 @@ _TRIES = 64
 """Facts in a row that do not fit before the rest is dropped."""
 _LEAST_CUT = 24
 """Smallest size of a shortened fact, in tokens."""
-_WASTE = 0.03
-"""Share of the budget that may stay unused."""
 _CUT_SHARE = 20
 """A shortened fact gets one twentieth of the budget."""
 _FACTS = "Facts:"
@@ -178,7 +176,7 @@ def add_facts(block: InjectionBlock, facts: Iterable[RankedFact], *, strict_orde
 
 
 def refill(block: InjectionBlock, facts: Sequence[RankedFact]) -> None:
-    """Use the tokens that the finished text saves against the sum of its parts."""
+    """Use the tokens that the finished text saves against the sum of its parts; then lengthen shortened facts."""
     by_id = {ranked.fact.id: ranked for ranked in facts}
     for dropped in [d for d in block.dropped if d.reason == "budget"][:_TRIES]:
         ranked = by_id.get(dropped.id)
@@ -188,12 +186,6 @@ def refill(block: InjectionBlock, facts: Sequence[RankedFact]) -> None:
             block.dropped.remove(dropped)
             block.take(ranked, ranked.fact.line)
     block.settle()
-    if block.left >= max(_LEAST_CUT, block.max_tokens * _WASTE):
-        _fill_up(block, by_id)
-
-
-def _fill_up(block: InjectionBlock, by_id: Mapping[str, RankedFact]) -> None:
-    """Lengthen shortened facts, then add the beginning of the best fact that was dropped."""
     for place, (chosen, line) in enumerate(block.taken):
         if not chosen.cut or chosen.id not in by_id:
             continue
@@ -202,11 +194,6 @@ def _fill_up(block: InjectionBlock, by_id: Mapping[str, RankedFact]) -> None:
         if longer and (cost := block.cost(longer)) <= block.cost(line) + block.left:
             block.left -= cost - block.cost(line)
             block.taken[place] = (replace(chosen, tokens=cost), longer)
-    for dropped in [d for d in block.dropped if d.reason == "budget" and d.id in by_id][:1]:
-        line = _preview(block, by_id[dropped.id], block.left - (0 if block.taken else block.cost("")))
-        if line and block.cost(line) <= block.left:
-            block.dropped.remove(dropped)
-            block.take(by_id[dropped.id], line, is_cut=True)
     block.settle()
 
 

@@ -81,18 +81,19 @@ def find_same(user_id: str, content: str) -> Work[Memory | None]:
 
 def changes(user_id: str, known_revision: int, held_ids: Collection[str]) -> Work[tuple[int, list[Memory], bool]]:
     """The latest revision, the memories changed since, and whether these are all memories of the user."""
-    rows = yield Statement("SELECT revision FROM autocontext_memory_users WHERE user_id = :u", {"u": user_id})
+    user = {"user_id": user_id}
+    rows = yield Statement("SELECT revision FROM autocontext_memory_users WHERE user_id = :user_id", user)
     revision = int(rows[0][0]) if rows else 0
     if revision == known_revision:
         return revision, [], False
     rows = yield Statement(
-        f"{_SELECT} AND revision > :known ORDER BY created_at, id", {"user_id": user_id, "known": known_revision}
+        f"{_SELECT} AND revision > :known ORDER BY created_at, id", {**user, "known": known_revision}
     )
     memories = [_memory(row) for row in rows]
-    [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
+    [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :user_id", user)
     if count == len({*held_ids, *(m.id for m in memories)}) and known_revision:
         return revision, memories, False
-    rows = yield Statement(f"{_SELECT} ORDER BY created_at, id", {"user_id": user_id})
+    rows = yield Statement(f"{_SELECT} ORDER BY created_at, id", user)
     return revision, [_memory(row) for row in rows], True
 
 
@@ -167,8 +168,8 @@ def put_block(user_id: str, number: int, last: str, body: bytes) -> Work[None]:
         {**params, "body": body},
     )
     yield Statement(
-        "UPDATE autocontext_memories SET block = :block WHERE user_id = :user_id AND block IS NULL AND id <= :last",
-        {**params, "last": last},
+        "UPDATE autocontext_memories SET block = :block WHERE user_id = :user_id AND block IS NULL AND id <= :id",
+        {**params, "id": last},
     )
 
 
@@ -217,9 +218,10 @@ def remove(user_id: str, memory_id: str) -> Work[bool]:
 def remove_all(user_id: str) -> Work[int]:
     """Delete everything of one user; returns the number of memories. The change counter is kept."""
     yield from next_revision(user_id)
-    [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
+    user = {"user_id": user_id}
+    [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :user_id", user)
     for table in ("autocontext_memories", "autocontext_memory_block", "autocontext_memory_sections"):
-        yield Statement(f"DELETE FROM {table} WHERE user_id = :u", {"u": user_id})
+        yield Statement(f"DELETE FROM {table} WHERE user_id = :user_id", user)
     return int(count)
 
 
@@ -274,13 +276,16 @@ def put_sections(user_id: str, summaries: Mapping[str, tuple[str, int]]) -> Work
     """Write summaries, replacing earlier ones."""
     yield Statement(
         "INSERT INTO autocontext_memory_sections (user_id, name, summary, updated_at, checksum) "
-        "VALUES (:u, :name, :text, :at, :checksum) ON CONFLICT (user_id, name) "
+        "VALUES (:user_id, :name, :summary, :updated_at, :checksum) ON CONFLICT (user_id, name) "
         "DO UPDATE SET summary = excluded.summary, updated_at = excluded.updated_at, checksum = excluded.checksum",
         [
-            {"u": user_id, "name": name, "text": text, "at": at, "checksum": row_checksum(user_id, name, text, at)}
+            {
+                "user_id": user_id, "name": name, "summary": text, "updated_at": at,
+                "checksum": row_checksum(user_id, name, text, at),
+            }
             for name, (text, at) in summaries.items()
         ],
-    )
+    )  # fmt: skip
 
 
 def require_unique(memory: Memory) -> Work[None]:

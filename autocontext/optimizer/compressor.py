@@ -75,7 +75,11 @@ class ConversationCompressor:
         Nothing changes up to `min_history_length` messages. Errors of the store propagate.
         """
         messages: list[Msg] = []
-        for replacement in self.compress(as_replacements(as_messages(history))):
+        replacements = as_replacements(as_messages(history))
+        if len(replacements) > self.config.min_history_length:
+            for step in self.steps.values():
+                replacements = step(replacements)
+        for replacement in replacements:
             if replacement.render is None:
                 messages += replacement.originals
                 continue
@@ -98,14 +102,6 @@ class ConversationCompressor:
             "reduction_percentage": round(100 * (1 - after / before), 2) if before else 0.0,
             "timestamp": compressed[-1].timestamp if compressed else "",
         }
-
-    def compress(self, replacements: list[Replacement]) -> list[Replacement]:
-        """Run all three steps; nothing is stored yet."""
-        if len(replacements) <= self.config.min_history_length:
-            return replacements
-        for step in self.steps.values():
-            replacements = step(replacements)
-        return replacements
 
     @property
     def steps(self) -> dict[str, Callable[[list[Replacement]], list[Replacement]]]:

@@ -11,7 +11,6 @@ from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.history import numbering
-from autocontext.history.cached import cached_property
 from autocontext.history.log import Log
 from autocontext.history.runs import Runs
 from autocontext.stores.protocol import SessionKey, SessionStore
@@ -20,7 +19,6 @@ from autocontext.tools import as_text
 
 if TYPE_CHECKING:
     from autocontext.stores.journal import Journal
-    from autocontext.stores.log_search import LogSearch
 
 BUSY = "a compression of this conversation is running or has just ended; call the tool again."
 _DIGITS = re.compile(r"[0-9]+")
@@ -48,13 +46,6 @@ class MemoryParts:
     def log(self) -> Log:
         """The log, whole, also after an interrupt."""
         return self.journal.log
-
-    @cached_property
-    def log_search(self) -> LogSearch:
-        """Searches the log of a memory without a store, and keeps its index."""
-        from autocontext.stores.log_search import LogSearch  # noqa: PLC0415 (only searches need it)
-
-        return LogSearch(SessionKey(*self.session))
 
     def numbers(self, argument: Any) -> Runs:
         """The message numbers in an argument. Raises Refusal for anything else, and for numbers that do not exist."""

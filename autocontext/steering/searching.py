@@ -65,15 +65,17 @@ def _found(memory: MemoryParts, words: str, filters: Filters, *, everywhere: boo
     """The hits: more than are shown, as calls of these very tools are among them."""
     user, session = memory.session
     asked = 2 * _MOST
-    find = getattr(memory.store, "search", None)
-    if find is not None:
-        hits: list[Found] = find(
+    in_store = getattr(memory.store, "search", None)
+    if in_store is not None:
+        hits: list[Found] = in_store(
             words, user_id=user, session_id=None if everywhere else session, limit=asked, **filters
         )
         return hits
+    from autocontext.stores.search import find  # noqa: PLC0415 (only searches need it)
+
     with memory.lock:
         entries = list(memory.log.entries)
-    return memory.log_search.find(entries, words, limit=asked, **filters)
+    return find({memory.session: entries}, words, limit=asked, **filters)
 
 
 def _lines(memory: MemoryParts, hits: list[Found], numbers: Runs | None) -> Iterator[str]:

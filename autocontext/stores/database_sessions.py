@@ -16,15 +16,16 @@ from autocontext.history.stored import Stored
 from autocontext.messages import Msg
 from autocontext.stores import postgres_sessions, records
 from autocontext.stores import session_statements as statements
-from autocontext.stores.chain import follow
 from autocontext.stores.checks import checked_seconds
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Row, Steps, Work, read, write
 from autocontext.stores.indexing import SearchIndex, Span
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Entries, Page, Revision, SessionInfo, SessionKey, storable, version_of
+from autocontext.stores.records import intact
 from autocontext.stores.search import EntryAt, Filters, Found, best_hits, question, with_snippets
 from autocontext.stores.search_statements import bodies
+from autocontext.stores.session_statements import FIRST, Rows
 
 T = TypeVar("T")
 
@@ -137,15 +138,15 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         rows = [_row(session, number, entry) for number, entry in entries.items()]
         self.database.write(partial(statements.rewrite, session, rows))
 
-    def swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
-        """`rewrite` with `new` if the entries at its numbers are still those of `old`. Raises Conflict otherwise."""
-        self._swap(session, old, new, resealed=False)
-
     def reseal(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
         """`swap` with the same entries, encrypted with another key."""
-        self._swap(session, old, new, resealed=True)
+        self.swap(session, old, new, resealed=True)
 
-    def _swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry], *, resealed: bool) -> None:
+    def swap(
+        self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry], *, resealed: bool = False
+    ) -> None:
+        """`rewrite` with `new` if the entries at its numbers are still those of `old`. Raises Conflict otherwise."""
+
         def unchanged(stored: list[Row]) -> bool:
             found = {}
             for sequence, checksum, body in stored:
@@ -267,3 +268,34 @@ class InMemorySessionStore(DatabaseSessionStore):
 
     def __init__(self, *, ttl: float | None = None) -> None:
         super().__init__(":memory:", ttl=ttl)
+
+
+def follow(entries: list[T], after: int, found: Rows, read: Callable[[int, bytes], T]) -> None:
+    """Append to `entries` what `read` makes of each row; the rows begin at number `after`, or one before it.
+
+    Raises StoreCorruptError at the first row that is missing or wrong; the entries before it are in the list then.
+    """
+    rows = found.rows
+    link = None if after else FIRST
+    """The checksum of the entry before; None for rows of version 1, which have no chain."""
+    if rows and rows[0][0] == after - 1:
+        _, checksum, previous, _ = rows[0]
+        link = None if previous is None else checksum
+        rows = rows[1:]
+    for number, row in enumerate(rows, after):
+        sequence, checksum, previous, body = row
+        if sequence != number:
+            raise StoreCorruptError("it is missing")
+        if number >= found.entries:
+            raise StoreCorruptError(f"the session should end before it; read it with until={number + 1}")
+        if previous != link and previous is not None and link is not None:
+            raise StoreCorruptError("another one was written there (chain)")
+        entries.append(read(number, intact(body, checksum)))
+        link = None if previous is None else checksum
+    end = after + len(rows)
+    if end < found.entries:
+        raise StoreCorruptError("it is missing")
+    if rows and link is not None and found.head not in (None, link):
+        raise StoreCorruptError(
+            f"the session went on here, or its row is damaged (chain); what is there can be read with until={end}"
+        )

@@ -7,15 +7,16 @@ of its rows, so the parts that keep their tables here know nothing of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
 from autocontext.errors import ConfigError, StoreCorruptError, StoreError
 from autocontext.stores.closing import awaitable
+from autocontext.stores.copying import rows_after
 from autocontext.stores.database import ENCRYPTION, Database, Params, Row, Schema, Statement, Work
 from autocontext.stores.database_sessions import DatabaseSessionStore
 from autocontext.stores.encrypted import EncryptedSessionStore
 from autocontext.stores.places import PLACE, PLACES, Place
-from autocontext.stores.rotating import bound_to, owner_of, rotate_table
 from autocontext.stores.sealing import Keyring, Names
 from autocontext.stores.statement_columns import Column, Columns, columns_of
 
@@ -141,7 +142,8 @@ class EncryptedDatabase(_Beneath):
         sealed = {param: params[param] for param in columns.params}
         for param, value in sealed.items():
             if isinstance(value, str | bytes):
-                place, name = _place(columns.params[param], param)
+                name = columns.params[param]
+                place = _place(columns.tables, name, param)
                 if name in place.texts:
                     sealed[param] = self._keys.seal_value(cast("str", value), bound_to(place, name, values))
                 elif name in place.names:
@@ -222,16 +224,15 @@ class EncryptedDatabase(_Beneath):
 
 def _values(columns: Columns, params: Params) -> dict[str, Any]:
     """The values of a statement's parameters by their columns."""
-    return {column.name: params[name] for name, found in columns.params.items() if name in params for column in found}
+    return {column: params[name] for name, column in columns.params.items() if name in params}
 
 
-def _place(columns: tuple[Column, ...], param: str) -> tuple[Place, str]:
-    """The one column that a text goes to."""
-    found = {(place, column.name) for column in columns if (place := _place_of(column)) is not None}
-    kinds = {(name in place.texts, name in place.names, name) for place, name in found}
-    if not kinds or (len(kinds) > 1 and any(text or name for text, name, _ in kinds)):
-        raise StoreError(f"a statement cannot be encrypted: the column of its parameter {param!r} is not known")
-    return next(iter(found))
+def _place(tables: tuple[str, ...], column: str, param: str) -> Place:
+    """The place that a text goes to."""
+    found = [place for table in tables if (place := _place_of(Column((table,), column))) is not None]
+    if len({(column in place.texts, column in place.names) for place in found}) != 1:
+        raise StoreError(f"a statement cannot be encrypted: its parameter {param!r} has no name of one column")
+    return found[0]
 
 
 def _place_of(column: Column) -> Place | None:
@@ -244,3 +245,63 @@ def _place_of(column: Column) -> Place | None:
 
 def _read_names_key() -> Work[list[Row]]:
     return (yield Statement("SELECT key_id, body FROM autocontext_keys WHERE name = :name", {"name": _NAMES}))
+
+
+def bound_to(place: Place, column: str, values: Mapping[str, Any]) -> list[Any]:
+    """What a text is bound to: its column, and the key of its row."""
+    return [place.table, column, *(_value(place, name, values) for name in place.key)]
+
+
+def owner_of(place: Place, values: Mapping[str, Any]) -> str:
+    """The owner of a row."""
+    return str(_value(place, place.owner, values))
+
+
+def _value(place: Place, column: str, values: Mapping[str, Any]) -> Any:
+    if column not in values:
+        raise StoreError(f"a statement on {place.table} cannot be encrypted: its {column} is not known")
+    return values[column]
+
+
+def rotate_table(database: Database, place: Place, keys: Keyring, names: Names) -> int:
+    """Encrypt the rows of a table that have another key; returns their number. Keeps what others write meanwhile."""
+    done, missed, columns = 0, True, (*place.key, *place.texts)
+    while missed:
+        missed, after = False, None
+        while rows := database.read(partial(rows_after, place.table, place.key, columns, after)):
+            for row in rows:
+                change = _sealed_again(place, row, keys, names, database.name)
+                if change is not None:
+                    swapped = database.write(partial(_swap, place, change))
+                    done += swapped
+                    missed |= not swapped  # somebody else has written to it: read it again
+            after = rows[-1]
+    return done
+
+
+def _sealed_again(place: Place, row: Row, keys: Keyring, names: Names, name: str) -> dict[str, Any] | None:
+    """The parameters of `_swap` for a row; None if it has the current key."""
+    stored = dict(zip((*place.key, *place.texts), row, strict=True))
+    texts = {column: stored[column] for column in place.texts if stored[column] is not None}
+    if all(keys.key_of(value) == keys.current for value in texts.values()):
+        return None
+    values = dict(stored)
+    for column in place.key:
+        if column in place.names:
+            values[column] = names.open(stored[column], column, owner_of(place, stored), name)
+    change = {column: stored[column] for column in (*place.key, *texts)}
+    for column, value in texts.items():
+        bound = bound_to(place, column, values)
+        change[f"new_{column}"] = keys.seal_value(keys.open_value(value, bound, where=f"{name}: {place.table}"), bound)
+    return change
+
+
+def _swap(place: Place, change: dict[str, Any]) -> Work[int]:
+    """Replace the texts of a row unless somebody has changed it; returns the number of rows replaced."""
+    texts = [column for column in place.texts if column in change]
+    rows = yield Statement(
+        f"UPDATE {place.table} SET {', '.join(f'{column} = :new_{column}' for column in texts)} "
+        f"WHERE {' AND '.join(f'{column} = :{column}' for column in (*place.key, *texts))} RETURNING {place.key[0]}",
+        change,
+    )
+    return len(rows)

@@ -103,15 +103,11 @@ class Lifecycle:
         a database have an index. Raises InvalidMessage naming a wrong argument.
         """
         # Imported late: ranking takes longer to import than all the rest of a memory.
-        from autocontext.stores.log_search import LogSearch  # noqa: PLC0415
-        from autocontext.stores.search import best_hits, question, with_snippets  # noqa: PLC0415
+        from autocontext.stores.search import find  # noqa: PLC0415
 
-        asked = question(text, limit, **filters)
         storable(SessionKey(user_id, session_id or ""))
         keys = [info.key for info in self.sessions(user_id) if session_id in (None, info.session_id)]
-        logs = {key: self.read(key) for key in keys}
-        segments = [place for key, entries in logs.items() for place in LogSearch(key).index(entries)]
-        return with_snippets(text, best_hits(asked, segments), lambda places: {p: logs[p[0]][p[1]] for p in places})
+        return find({key: self.read(key) for key in keys}, text, limit=limit, **filters)
 
     asearch, aerase = awaitable(search), awaitable(erase)
 

@@ -15,7 +15,7 @@ from autocontext.notes.notes import LOOKING
 from autocontext.stores.checks import check_text
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.search_blocks import bm25, telling
-from autocontext.stores.search_index import Segment, messages_of, milliseconds, searchable
+from autocontext.stores.search_index import Segment, messages_of, milliseconds, searchable, segments
 from autocontext.text.words import terms
 
 EntryAt: TypeAlias = tuple[SessionKey, int]
@@ -203,6 +203,15 @@ def _hit(score: float, stretch: _Stretch, i: int) -> Found:
     session, segment, before = stretch
     number = segment.messages.numbers[i]
     return Found(session, segment.ids[i], segment.messages.sequences[i], "", score, before + number if number else None)
+
+
+def find(
+    logs: Mapping[SessionKey, Sequence[Entry]], text: str, *, limit: int = 10, **filters: Unpack[Filters]
+) -> list[Found]:
+    """The messages of whole logs that match best, like a store's `search` without an index: reads all of them."""
+    asked = question(text, limit, **filters)
+    index = ((session, segment) for session, entries in logs.items() for _, segment in segments(0, entries))
+    return with_snippets(text, best_hits(asked, index), lambda places: {p: logs[p[0]][p[1]] for p in places})
 
 
 def with_snippets(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, ParamSpec, TypeVar
 
 from autocontext.errors import AutoContextError, StoreCorruptError, StoreError
+from autocontext.flows import run
 from autocontext.flows.forking import part_at_fork
 from autocontext.flows.logs import logger
 from autocontext.stores.checks import checked_patience, checked_place, refused_value
@@ -196,21 +197,16 @@ class SqliteDatabase(Database):
                 self._pool.give(lease)
 
     def _transaction(self, connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
-        rows: list[Row] | None = None
+        def rows(statement: Statement) -> list[Row]:
+            if not connection.in_transaction:
+                if isinstance(statement, Alone):
+                    return self._with_retries(self._rows, connection, statement)
+                self._with_retries(connection.execute, begin)
+            return self._rows(connection, statement)
+
         # The one place where a transaction ends: C code, which no interrupt divides, commits it or rolls it back.
         with connection:
-            while True:
-                try:
-                    statement = work.send(rows)  # type: ignore[arg-type]  # None starts a generator
-                except StopIteration as done:
-                    result: T = done.value
-                    return result
-                if not connection.in_transaction:
-                    if isinstance(statement, Alone):
-                        rows = self._with_retries(self._rows, connection, statement)
-                        continue
-                    self._with_retries(connection.execute, begin)
-                rows = self._rows(connection, statement)
+            return run(work, rows)
 
     def _take(self) -> tuple[Lease[sqlite3.Connection], sqlite3.Connection]:
         self._check_usable()

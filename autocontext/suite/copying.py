@@ -9,8 +9,7 @@ from autocontext.cache.rows import SCHEMA as CACHE
 from autocontext.content.queries import SCHEMA as CONTENTS
 from autocontext.memories.schema import SCHEMA as MEMORIES
 from autocontext.optimizer.states import SCHEMA as STATES
-from autocontext.stores.copying import Progress, copy_sessions
-from autocontext.stores.moving import copy_parts
+from autocontext.stores.copying import Progress, copy_parts, copy_sessions
 
 if TYPE_CHECKING:
     from autocontext.suite import AutoContext

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from autocontext.caches import cached
 from autocontext.messages import ContentBlock, Msg, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
@@ -73,8 +73,7 @@ class VocabularyCounter:
         fixed, texts = wire_texts(msg)
         if msg.origin is None:
             return fixed + self._sum(texts)
-        page = _cached_page_count(self.name)
-        return fixed + sum([page(text) if len(text) <= _PAGE else self.count_lines(text) for text in texts])
+        return fixed + sum(map(self.count_lines, texts))
 
     def count_lines(self, text: str) -> int:
         """As `count_text`, but faster for texts whose lines were mostly counted before, such as notes."""
@@ -135,15 +134,6 @@ def _cached_count(name: str) -> Callable[[str], int]:
     return cached(8192)(VocabularyCounter(name)._count)  # noqa: SLF001 (the cache belongs to the class)
 
 
-_PAGE = 4096
-"""Characters; counts of notes' blocks up to this length are cached, as folds repeat whole blocks."""
-
-
-@cache
-def _cached_page_count(name: str) -> Callable[[str], int]:
-    return cached(512)(VocabularyCounter(name).count_lines)
-
-
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{128,}={0,2}")
 _LEAST_BLOB = 128
 _BASE64_PER_TOKEN = 1.35
@@ -159,11 +149,7 @@ class EstimatingCounter:
     """
 
     name: Literal["bytes4", "chars4"] = "bytes4"
-
-    @property
-    def exact(self) -> bool:
-        """An estimate."""
-        return False
+    exact: ClassVar[bool] = False
 
     def count_text(self, text: str) -> int:
         """Estimated tokens of a text."""
@@ -190,11 +176,7 @@ class AgentScopeJavaCounter:
     """
 
     name: Literal["agentscope_java"] = "agentscope_java"
-
-    @property
-    def exact(self) -> bool:
-        """An estimate."""
-        return False
+    exact: ClassVar[bool] = False
 
     def count_text(self, text: str) -> int:
         """Estimated tokens of a text."""

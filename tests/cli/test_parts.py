@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
-from autocontext.cli import plot
+from autocontext.cli import figures
 from autocontext.cli.conversations import Conversation, conversation_in, read_lines
-from autocontext.cli.layout import Column, cells, column_widths, fit_columns, printable
+from autocontext.cli.layout import Column, cells, fitted, printable
 from autocontext.cli.proof import ReloadCheck, reachable, reload_some
 from autocontext.cli.replay_run import ModelCall, ReplayResult, dumps, replay
 from autocontext.testing import conversation
@@ -51,7 +51,7 @@ def test_every_line_is_a_conversation_or_a_named_problem(lines: list[str]) -> No
 def test_plot_is_a_rectangle_with_the_window_in_it(
     calls: list[ModelCall], window: int, width: int, unicode: bool
 ) -> None:
-    rows = ["".join(text for text, _ in line) for line in plot.plotted(calls, window, width=width, unicode=unicode)]
+    rows = ["".join(text for text, _ in line) for line in figures.plotted(calls, window, width=width, unicode=unicode)]
     assert {len(row) for row in rows} == {width}
     assert f"{window:,} " in "".join(rows)
     assert unicode or all(row.isascii() for row in rows)
@@ -62,7 +62,7 @@ def test_plot_is_a_rectangle_with_the_window_in_it(
 def test_columns_are_as_high_as_what_they_show(calls: list[ModelCall], window: int) -> None:
     width = len(calls) + 30
     calls = [ModelCall(call.full, call.full) for call in calls]
-    rows = ["".join(text for text, _ in line) for line in plot.plotted(calls, window, width=width)][:-1]
+    rows = ["".join(text for text, _ in line) for line in figures.plotted(calls, window, width=width)][:-1]
     label = rows[0].index("┤") + 1
     top = max(window, *(t.sent for t in calls))
     columns = list(zip(*(row[label:] for row in rows), strict=True))
@@ -73,7 +73,7 @@ def test_columns_are_as_high_as_what_they_show(calls: list[ModelCall], window: i
 
 
 def test_context_over_the_window_is_red() -> None:
-    styles = {style for line in plot.plotted([ModelCall(900, 900)], 500, width=40) for _, style in line}
+    styles = {style for line in figures.plotted([ModelCall(900, 900)], 500, width=40) for _, style in line}
     assert "red" in styles
     assert "green" not in styles
 
@@ -87,8 +87,7 @@ def test_context_over_the_window_is_red() -> None:
 def test_table_fits(titles: list[str], numbers: list[int], width: int) -> None:
     columns = [Column("what", right=False), *(Column("number", optional=i > 1) for i in range(6))]
     rows = [[title, *map(str, numbers)] for title in titles]
-    fitting, cut_rows = fit_columns(columns, rows, width)
-    widths = column_widths(fitting, cut_rows, width)
+    _, cut_rows, widths = fitted(columns, rows, width)
     assert sum(widths) + 2 * (len(widths) - 1) <= width
     assert [row[:3] for row in cut_rows] == [row[:3] for row in rows]
     assert all(cells(cell) <= w for row in cut_rows for cell, w in list(zip(row, widths, strict=True))[1:])

@@ -26,8 +26,7 @@ from autocontext import AutoContextConfig, AutoContextMemory, loop
 from autocontext.errors import StoreError, told
 from autocontext.formats.sendable import INTERRUPTED
 from autocontext.history.entries import Added, Entry
-from autocontext.loop.calls import Calls
-from autocontext.loop.tools import Toolset
+from autocontext.loop.tools import Calls, Toolset
 from autocontext.messages import ToolResultBlock
 from autocontext.stores import InMemorySessionStore, SessionKey
 from autocontext.text.results import result_text

@@ -9,12 +9,11 @@ import pytest
 from autocontext import Msg
 from autocontext.errors import StoreCorruptError
 from autocontext.memories import MemoryInjector, MemoryStore
-from autocontext.memories.candidates import MemoryBlock, candidates
-from autocontext.memories.large import FEW, MOST
+from autocontext.memories.large import FEW, MOST, MemoryBlock, candidates
 from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import TfidfRanker
+from autocontext.stores.copying import copy_parts
 from autocontext.stores.database import Statement
-from autocontext.stores.moving import copy_parts
 from autocontext.stores.sqlite_database import SqliteDatabase
 from tests.costs import CountingDatabase
 from tests.extras import need

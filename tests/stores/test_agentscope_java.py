@@ -9,7 +9,7 @@ import pytest
 from autocontext import AutoContextMemory, ImageBlock, TextBlock, ToolResultBlock
 from autocontext.errors import InvalidMessage
 from autocontext.stores import SqliteSessionStore, import_agentscope_java
-from autocontext.stores.java_messages import KEPT
+from autocontext.stores.agentscope_java import KEPT
 from autocontext.testing import assert_valid_chat
 
 DATA = Path(__file__).parent.parent / "data" / "agentscope_java_session"

@@ -12,6 +12,7 @@ need("crypto")
 import autocontext
 from autocontext.cache import rows as cache_rows
 from autocontext.content import queries
+from autocontext.errors import StoreError
 from autocontext.memories import schema
 from autocontext.optimizer import states
 from autocontext.stores import encrypted_database, session_statements
@@ -63,3 +64,30 @@ def test_row_04_every_table_and_column_of_every_part_is_a_place(kind, tmp_path):
             for place in places:
                 columns = db.read(lambda t=place.table: (yield Statement(_COLUMNS[db.dialect], {"name": t})))
                 assert {name for (name,) in columns} == {*place.texts, *place.names, *place.readable}
+
+
+_COMPARED = re.compile(r"\b(\w+) (?:=|<>|<=|>=|<|>) :(\w+)")
+_SEALED = {column for place in PLACES if place.part != "sessions" for column in (*place.texts, *place.names)}
+
+
+def test_what_is_sealed_is_named_in_its_statements():
+    """An encrypted database goes by the names of parameters: see `stores/statement_columns.py`."""
+    named = [
+        (path.name, column, param)
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "session_statements.py" and "autocontext_" in (text := path.read_text("utf-8"))
+        for column, param in _COMPARED.findall(text)
+        if column in _SEALED or param in _SEALED
+    ]
+    assert len(named) > 20
+    assert [each for each in named if each[1] != each[2].removesuffix("_prefix")] == []
+
+
+def test_a_text_under_the_name_of_no_column_is_refused(tmp_path):
+    with database("memory", tmp_path) as beneath:
+        db = encrypted_database.EncryptedDatabase(beneath, b"k" * 32)
+        db.ensure(schema.SCHEMA)
+        put = "INSERT INTO autocontext_memory_block (user_id, block, body) VALUES (:user_id, 1, :text)"
+        with pytest.raises(StoreError, match="its parameter 'text' has no name of one column"):
+            db.write(lambda: (yield Statement(put, {"user_id": "u", "text": "said"})))
+        assert beneath.read(lambda: (yield Statement("SELECT * FROM autocontext_memory_block"))) == []

@@ -17,7 +17,7 @@ from autocontext.messages import TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.stores import DatabaseSessionStore, InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
 from autocontext.stores.indexing import SearchIndex
-from autocontext.stores.log_search import LogSearch
+from autocontext.stores.search import find
 from autocontext.stores.search_blocks import Block, BlockWriter
 from autocontext.stores.search_index import FULL, LONGEST, Segment, milliseconds, segments
 from autocontext.stores.search_statements import forget
@@ -194,7 +194,7 @@ def test_a_search_narrows_down_as_looking_at_every_message_does(entries, word, w
     at_once = InMemorySessionStore()
     at_once.append(U, entries, after=0)
     results = [store.search(word, user_id="u", limit=99, **wanted) for store in (in_parts, at_once)]
-    assert results[0] == results[1] == LogSearch(U).find(entries, word, limit=99, **wanted)
+    assert results[0] == results[1] == find({U: entries}, word, limit=99, **wanted)
     assert {found.message_id: found.number for found in results[0]} == expected
     in_parts.close()
 
@@ -202,12 +202,12 @@ def test_a_search_narrows_down_as_looking_at_every_message_does(entries, word, w
 def test_a_result_that_begins_a_segment_is_of_the_tool_that_was_called_before_it():
     call = Added(message=Msg(role="assistant", content=[ToolUseBlock(id="c", name="bash")]))
     result = Added(message=Msg(role="tool", content=[ToolResultBlock(id="c", output="done")]))
-    entries, store, search = [*added(*["word"] * (FULL - 1)), call], SqliteSessionStore(":memory:"), LogSearch(U)
+    entries, store = [*added(*["word"] * (FULL - 1)), call], SqliteSessionStore(":memory:")
     store.append(U, entries, after=0)
     for more in ([], [result]):
         entries += more
         store.append(U, more, after=FULL)
-        in_store, in_log = store.search("", user_id="u", tool="bash"), search.find(entries, "", tool="bash")
+        in_store, in_log = store.search("", user_id="u", tool="bash"), find({U: entries}, "", tool="bash")
         assert [f.number for f in in_store] == [f.number for f in in_log] == list(range(len(entries), FULL - 1, -1))
     store.close()
 
@@ -266,33 +266,6 @@ def test_a_search_reads_only_the_messages_that_it_shows(tmp_path):
     assert store.search("more", user_id="u")
     # Of what was there, the last segment, and a few messages before it for the names of tools.
     assert database.rows["autocontext_entries"] <= FULL + 1
-
-
-# ---------------------------------------------------------------------------------------------------- a log in memory
-@given(st.lists(st.lists(anything, min_size=1, max_size=3), min_size=1, max_size=4))
-def test_a_growing_log_is_found_as_if_it_were_new(parts):
-    search, entries = LogSearch(U), []
-    for part in parts:
-        entries = entries + added(*part)
-        for query in (part[0][:40], "tests 退款"):
-            assert search.find(entries, query) == LogSearch(U).find(entries, query)
-
-
-def test_a_log_that_was_rewritten_is_indexed_anew():
-    search, entries = LogSearch(), added("first", "secret")
-    assert search.find(entries, "secret")
-    for changed in (added("first", "nothing"), added("first"), []):
-        assert search.find(changed, "secret") == []
-
-
-@pytest.mark.slow
-def test_a_long_log_is_indexed_once():
-    search, entries = LogSearch(), added(*(f"number{i}" for i in range(LONGEST + FULL)))
-    before = [segment for _, segment in search.index(entries)]
-    entries = [*entries, *added("more")]
-    after = [segment for _, segment in search.index(entries)]
-    assert after[:2] == before
-    assert [segment.count for segment in after] == [LONGEST, FULL, 1]
 
 
 # ---------------------------------------------------------------------------------------------------- what is not kept

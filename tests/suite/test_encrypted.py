@@ -15,9 +15,9 @@ from autocontext.errors import ConfigError, StoreCorruptError, StoreError
 from autocontext.optimizer.states import StateStore
 from autocontext.stores import EncryptedSessionStore, SqliteSessionStore
 from autocontext.stores.database import Database, Statement
+from autocontext.stores.encrypted_database import rotate_table
 from autocontext.stores.opening import open_database
 from autocontext.stores.places import PLACE, PLACES
-from autocontext.stores.rotating import rotate_table
 from autocontext.testing import tool_exchange
 from tests.stores.homes import home
 

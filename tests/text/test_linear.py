@@ -25,7 +25,7 @@ from autocontext.models.services import scrub
 from autocontext.notes import answers, pieces, sentences, values
 from autocontext.ranking import default_ranker
 from autocontext.redaction import redact_secrets
-from autocontext.stores.log_search import LogSearch
+from autocontext.stores.search import find
 from autocontext.testing import assistant, tool_exchange, user
 from autocontext.text import failures, language, rendering
 from autocontext.text.words import terms
@@ -84,7 +84,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "counts": lambda text: [get_counter(n).count_text(text) for n in ("o200k_base", "cl100k_base", "qwen", "bytes4")],
     "bounds": lambda text: [get_counter(name).bound(user(text)) for name in ("o200k_base", "qwen")],
     "entry": lambda text: load_entry(dump_entry(Added(message=user(text)))),
-    "search": lambda text: LogSearch().find([Added(message=user(text))], f"needle {text[:40]}"),
+    "search": lambda text: find({("", ""): [Added(message=user(text))]}, f"needle {text[:40]}"),
     "ranking": rank,
     "extractive": lambda text: ExtractiveModel().complete(
         ModelRequest(system="", prompt=rendering.fence(f"[user] {text}"), purpose="fold", max_output_tokens=500)
