@@ -640,15 +640,15 @@ def came_back(
     several = _of_several(pieces, chosen)
     if not several and not answer.status and _failed_on_the_way(pieces, chosen, commands=_commands(call)):
         several = f" ({len(chosen)} of several lines)"
-    before = "… " if any(other < places[0] for other, _ in pieces) else ""
-    after = " …" if any(other > places[-1] for other, _ in pieces) else ""
+    head = "… " if any(other < places[0] for other, _ in pieces) else ""
+    tail = " …" if any(other > places[-1] for other, _ in pieces) else ""
     if all(_BEGINS_JSON.match(piece) for _, piece in pieces):  # one line of JSON may be an example in a text
         shown = _safe(" … ".join(stretches).rstrip(","))
-        if before or after or not (shown.startswith("{") and _RECORD_OR_FIELD.fullmatch(shown)):
-            shown = f"{{{before}{shown}{after}}}"
+        if head or tail or not (shown.startswith("{") and _RECORD_OR_FIELD.fullmatch(shown)):
+            shown = f"{{{head}{shown}{tail}}}"
     else:  # each in quotes of its own: two lines from different places are no sentence
         shown = " … ".join(map(quoted, stretches))
-        shown = shown if looks or several else f"{before}{shown}{after}"
+        shown = shown if looks or several else f"{head}{shown}{tail}"
     return (f"{answer.status}: " if answer.status else "") + shown + several
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
@@ -92,6 +92,8 @@ _FIRST_FIELD = re.compile(r"([^\W\d][\w -]{0,30}): ?\S")
 _FOLDER = re.compile(r"[^\s:]{1,200}:$")
 """What `ls` prints above the files of a folder."""
 _LEAST_DOCUMENTS = 2
+_LEAST_FRAME = 3
+"""Files with the same line, from which on it says little of each: a menu, a footer, a mail's header."""
 _FENCE = ("```", "~~~")
 """What begins and ends a text of a file."""
 HEADLINE = r"[^#:]{3,60}(?::| [–—]) \S"
@@ -296,6 +298,12 @@ def _documents(text: str, found: Sequence[Piece], said: Sequence[str]) -> dict[i
         if level is not None:
             open_.append((level, i))
     return documents
+
+
+def _frames(said: Sequence[str], documents: Mapping[int, int]) -> set[int]:
+    """Where lines stand that several of the files have."""
+    times = Counter(said[i] for i in documents)
+    return {i for i in documents if times[said[i]] >= _LEAST_FRAME}
 
 
 def _head_of(piece: Piece, above: str, text: str, line: str, below: str = "") -> str:
@@ -737,12 +745,17 @@ def _rarity(lines: Sequence[str]) -> list[float]:
     return [1 - (1 - _COMMON) * log(counts[head]) / most if most else 1.0 for head in heads]
 
 
-def _spread(worths: list[float], found: Sequence[Piece]) -> list[float]:
-    """The worth of each piece, and for lines of plain text a part of that of the lines around them."""
+def _spread(worths: list[float], found: Sequence[Piece], frames: Container[int]) -> list[float]:
+    """The worth of each piece, and for lines of plain text a part of that of the lines around them.
+
+    What is in `frames` says nothing of what stands beside it.
+    """
     spread, most = list(worths), len(_AROUND)
     padded = [0.0] * most + worths + [0.0] * most
     for i, piece in enumerate(found, start=most):
-        if piece.indent is None and piece.opened is None:
+        if i - most in frames:
+            spread[i - most] *= _COMMON
+        elif piece.indent is None and piece.opened is None:
             own = padded[i]
             for step, share in enumerate(_AROUND, start=1):
                 spread[i - most] += share * max(padded[i - step], padded[i + step], own)
@@ -775,13 +788,15 @@ class Excerpts:
         self._said = said = [text[p.start : p.stop] for p in found]
         self._parents = parents = _parents(text, found)
         self._names = [said[parent] if parent >= 0 else "" for parent in parents]
-        for i, head in _documents(text, found, said).items():
+        documents = _documents(text, found, said)
+        for i, head in documents.items():
             parents[i] = max(parents[i], head)
+        frames = _frames(said, documents)
         lonely, rarity = alone(said), _rarity(said)
         worth_of = {piece: worth(piece) for piece in dict.fromkeys(said)}
-        own = [worth_of[said[i]] * rarity[i] for i in range(len(found))]
+        own = [worth_of[line] * rarity[i] for i, line in enumerate(said)]
         in_rows = TABLE in text  # then a line says nothing of those around it
-        self._worths = [*own] if in_rows else _spread(own, found)
+        self._worths = [*own] if in_rows else _spread(own, found, frames)
         last = len(found) - 1
         if (
             found
@@ -811,7 +826,8 @@ class Excerpts:
         self._empty = numbered.empty | (set() if repeats else _repeats(said))
         for i in self._empty:
             self._worths[i] = 0.0
-        self._beside_nothing = self._empty | dependent | {i for i, worth in enumerate(own) if in_rows and not worth}
+        worthless = {i for i, worth in enumerate(own) if in_rows and not worth}
+        self._beside_nothing = self._empty | dependent | frames | worthless
         """What is not shown because it stands beside something that is."""
         self._openers = _openers(text, found, said)
         self._continued = {i for i in range(1, len(found)) if _goes_on(text, found[i - 1], found[i])}

@@ -763,3 +763,41 @@ def test_a_head_within_a_file_stands_below_that_of_the_file() -> None:
 def test_other_lines_name_no_file(text: str) -> None:
     found = pieces(text)
     assert _documents(text, found, [text[p.start : p.stop] for p in found]) == {}
+
+
+@pytest.mark.parametrize(
+    ("head", "frame", "body"),
+    [
+        (
+            "===== notice-{}.html",
+            [
+                "- Home\n- Prices 2026\n- Offers\n- Notices",
+                "The shop | 41 Canal Street | no. 614-22-08173 | 10:00 to 19:00",
+            ],
+            "Rebate of {} % until 11 December.",
+        ),
+        (
+            "--- {}.txt ---",
+            [
+                "MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nX-Spam-Score: 1.0",
+                "Gesendet von meinem Gerät 7",
+            ],
+            "Die Ware {} ist defekt.",
+        ),
+        (
+            "==> {} <==",
+            [
+                "- 首页\n- 价格表 2026\n- 活动\n- 公告与常见问题",
+                "车铺 | 水街 41 号 | 登记号 614-22-08173 | 营业时间 10:00 至 19:00",
+            ],
+            "补贴 {} 元，截止 12 月 11 日。",
+        ),
+    ],
+)
+def test_what_all_files_have_gives_way_to_what_each_says(head: str, frame: list[str], body: str) -> None:
+    files = [[head.format(n), frame[0], body.format(10 * n + 7), frame[1]] for n in range(1, 9)]
+    said = [lines[2] for lines in files]
+    text = "\n".join(line for lines in files for line in lines)
+    size = sum(len(lines[0]) + len(lines[2]) + 18 for lines in files)
+    short = excerpt(text, size, worth)
+    assert sum(line in short.text for line in said) >= 5
