@@ -114,7 +114,7 @@ class Call:
     label: str
     """Its arguments in short: a file and short arguments, a command's first line, or its main arguments."""
     digest: int
-    """Equal for equal arguments of one tool."""
+    """What equal calls share: of the tool and its arguments."""
     looks: bool
     """Whether it only looks at something, as far as its name and its command tell."""
     plans: bool = False
@@ -139,11 +139,6 @@ class Call:
     """Whether it is a command in a text of the agent."""
     answer: Answer | None = None
 
-    @property
-    def request(self) -> tuple[str, int]:
-        """What equal calls share: the tool and its arguments."""
-        return self.name, self.digest
-
     def __hash__(self) -> int:  # every note asks for it thousands of times; the dataclass's own hashes all fields
         return self.number ^ self.digest
 
@@ -152,11 +147,12 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
     """The Call for a block, without its result."""
     arguments = use.input
     plans, command = is_plan_call(use), command_line(arguments)
+    name = _short_line(use.name, _LONGEST_NAME) or "call"
     return Call(
         number=number,
-        name=_short_line(use.name, _LONGEST_NAME) or "call",
+        name=name,
         label="" if plans else label_of(arguments),
-        digest=digest_of(arguments),
+        digest=digest_of(name, arguments),
         looks=looks(use.name, arguments, table),
         plans=plans,
         thing="" if plans else thing_of(arguments),
@@ -167,10 +163,10 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
     )
 
 
-def digest_of(arguments: Mapping[str, Any]) -> int:
-    """Equal for equal arguments, in whatever order."""
+def digest_of(name: str, arguments: Mapping[str, Any]) -> int:
+    """Equal for equal arguments of one tool, in whatever order."""
     text = repr(sorted(arguments.items(), key=itemgetter(0)))[:_MOST_TEXT]
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+    return zlib.crc32(f"{name} {text}".encode("utf-8", "surrogatepass"))
 
 
 # --------------------------------------------------------------------------------------------------- what it is about

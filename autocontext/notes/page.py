@@ -191,8 +191,7 @@ class _Page:
     def _size(self) -> int:
         """Tokens of the current parts: the sum over lines, an upper bound, or the exact count if that is too large."""
         self._parts[SAID] = self._speech.lines()
-        lines = (line for h in HEADINGS if self._parts.get(h) for line in (h, *self._parts[h]))
-        size = sum(map(self._room.cost, lines))
+        size = self._room.cost_of([line for h in HEADINGS if self._parts.get(h) for line in (h, *self._parts[h])])
         return size if size <= self._budget else self._room.count(self._join())
 
     def _fit(self) -> str:

@@ -385,12 +385,13 @@ class WorkLedger:
         return self.remembered("best values", self._rated_values)[:most]
 
     def _rated_values(self) -> list[tuple[float, str]]:
-        now = len(self.messages)
-        rated = (
-            ((speech - begins) * (FADING[now - n[0]] if now - n[0] < FADED else FLOOR), value)
+        now, since = len(self.messages), len(self.messages) - FADED
+        # A list, as a generator takes longer.
+        rated = [
+            ((speech - begins) * (FADING[now - n[0]] if n[0] > since else FLOOR), value)
             for value, (speech, begins, n) in self.values.items()
             if speech > begins
-        )
+        ]
         return sorted(rated, reverse=True)
 
 
