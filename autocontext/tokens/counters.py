@@ -65,8 +65,8 @@ class VocabularyCounter:
     def _count(self, text: str) -> int:
         if not text:
             return 0
-        encode = encoding(self.name).encode
-        return sum(len(encode(part, disallowed_special=())) for part in self._parts(text))
+        encode = encoding(self.name).encode_ordinary
+        return sum([len(encode(part)) for part in self._parts(text)])
 
     def count(self, msg: Msg) -> int:
         """Tokens of a message as it is sent."""
