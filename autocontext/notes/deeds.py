@@ -98,7 +98,8 @@ class Deeds:
         self.width: dict[int, int] = {}
         """By the newest of equal calls."""
         self._told: dict[int, _Told] = {}
-        self._abouts: dict[int, str] = {}
+        self._abouts: dict[object, str] = {}
+        """By what was looked at or changed, or else by call."""
         self._shorts: dict[tuple[object, ...], str] = {}
         self._lines: dict[tuple[int, int, int, str], _Line] = {}
         """By the newest of equal calls, their number, the characters and the thing."""
@@ -333,14 +334,17 @@ class Deeds:
 
     def about(self, call: Call) -> str:
         """What a call is about: the file or record that it names, or else its label in short."""
-        about = self._abouts.get(id(call))
+        thing = call.thing
+        # Of what is looked for in a folder, the label says more.
+        key = (thing, call.looks) if thing and not thing.endswith(("/", ".")) else id(call)
+        about = self._abouts.get(key)
         if about is None:
             thing = self.thing(call)
             if call.looks and thing.endswith(("/", ".")) and (what := call.label.removeprefix(thing).strip()):
-                thing = shorten(what, _ABOUT)  # of what is looked for in a folder, the folder says least
+                thing = shorten(what, _ABOUT)
             elif call.looks and (name := thing.rpartition("/")[2]) and self._things.get(name) == thing:
                 thing = name
-            about = self._abouts[id(call)] = _listed(thing or self.label(call, _ABOUT))
+            about = self._abouts[key] = _listed(thing or self.label(call, _ABOUT))
         return about
 
     def in_short(self, about: str, calls: Sequence[Call]) -> str:

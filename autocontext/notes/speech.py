@@ -86,20 +86,23 @@ class Speech:
         """
         texts: set[str] = set()
         if worth < CLAUSE:
-            newest = self._newest
+            newest = self._newest.get(worth, [])
         else:
-            newest = [item for item, size in self._rules if brief is None or (size <= _SHORT_RULE) is brief]
+            rules = (item for item, size in self._rules if brief is None or (size <= _SHORT_RULE) is brief)
+            newest = [item for item in rules if item[1].worth == worth]
         for number, sentence in newest:
-            if sentence.worth == worth:
-                text = self.text(number, sentence)
-                if text and text not in texts and not self._shown.has(("sentence", text)):
-                    texts.add(text)
-                    yield number, sentence
+            text = self.text(number, sentence)
+            if text and text not in texts and not self._shown.has(("sentence", text)):
+                texts.add(text)
+                yield number, sentence
 
     @cached_property
-    def _newest(self) -> list[tuple[int, Sentence]]:
-        """The newest sentences, the last first."""
-        return self._ledger.sentences_in(self._only, _MOST)[::-1]
+    def _newest(self) -> dict[int, list[tuple[int, Sentence]]]:
+        """The newest sentences by their worth, the last first."""
+        newest: dict[int, list[tuple[int, Sentence]]] = {}
+        for item in reversed(self._ledger.sentences_in(self._only, _MOST)):
+            newest.setdefault(item[1].worth, []).append(item)
+        return newest
 
     @cached_property
     def _rules(self) -> list[tuple[tuple[int, Sentence], int]]:
@@ -231,15 +234,15 @@ def reasons(
     rated: tuple[list[tuple[float, Reason]], list[tuple[float, Reason]]] = [], []
     per_message = Counter[tuple[int, bool]]()
     said_already = set[str]()
-    newest: list[tuple[float, int, int, _Remark]] = []
+    newest: list[tuple[float, int, int, _Remark]] = []  # sorted as it is: no two have one number and start
     for number, sentence in ledger.remarks_in(only, _MOST_REMARKS):
         read = partial(_remark, ledger.messages[number - 1], sentence)
         remark = ledger.read(("remark", number, sentence), read)
         about = len(focus & set(terms(remark.said))) if focus else 0
         worth = about + sentence.worth + min(2.0, ledger.used_in(remark.said)) + (number in failed)
-        newest.append((worth, number, sentence.start, remark))
-    for worth, number, start, remark in sorted(newest, key=lambda r: (-r[0], -r[1], r[2])):
-        filler = worth <= _FILLER
+        newest.append((-worth, -number, sentence.start, remark))
+    for worth, number, start, remark in sorted(newest):
+        worth, number, filler = -worth, -number, -worth <= _FILLER
         if not remark.line or per_message[number, filler] == _OF_MESSAGE or shown.says(remark.line):
             continue
         new = remark.items - said_already

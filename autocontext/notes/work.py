@@ -382,17 +382,19 @@ class WorkLedger:
 
     def best_values(self, most: int) -> list[tuple[float, str]]:
         """At most `most` values that were taken up after they had been mentioned, with their worth, best first."""
-        return self.remembered("best values", self._rated_values)[:most]
+        ranked, worth = self.remembered("best values", self._rated_values)
+        return [(worth[value], value) for value in ranked[:most]]
 
-    def _rated_values(self) -> list[tuple[float, str]]:
+    def _rated_values(self) -> tuple[list[str], dict[str, float]]:
+        """The values that were taken up, best first, and their worth."""
         now, since = len(self.messages), len(self.messages) - FADED
-        # A list, as a generator takes longer.
-        rated = [
-            ((speech - begins) * (FADING[now - n[0]] if n[0] > since else FLOOR), value)
+        worth = {
+            value: (speech - begins) * (FADING[now - n[0]] if n[0] > since else FLOOR)
             for value, (speech, begins, n) in self.values.items()
             if speech > begins
-        ]
-        return sorted(rated, reverse=True)
+        }
+        # Not sorted as pairs: thousands of new tuples would have the collector run several times.
+        return sorted(sorted(worth, reverse=True), key=worth.__getitem__, reverse=True), worth
 
 
 def _newest(items: Sequence[T], only: Runs, most: int, number: Callable[[T], int]) -> list[T]:
