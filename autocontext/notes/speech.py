@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -86,7 +86,7 @@ class Speech:
         """
         texts: set[str] = set()
         if worth < CLAUSE:
-            newest = self._newest.get(worth, [])
+            newest = self._newest[worth]
         else:
             rules = (item for item, size in self._rules if brief is None or (size <= _SHORT_RULE) is brief)
             newest = [item for item in rules if item[1].worth == worth]
@@ -99,9 +99,9 @@ class Speech:
     @cached_property
     def _newest(self) -> dict[int, list[tuple[int, Sentence]]]:
         """The newest sentences by their worth, the last first."""
-        newest: dict[int, list[tuple[int, Sentence]]] = {}
+        newest: dict[int, list[tuple[int, Sentence]]] = defaultdict(list)
         for item in reversed(self._ledger.sentences_in(self._only, _MOST)):
-            newest.setdefault(item[1].worth, []).append(item)
+            newest[item[1].worth].append(item)
         return newest
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from json.encoder import encode_basestring
 from typing import NamedTuple
 
 from autocontext.messages import Block, ContentBlock, ImageBlock, Msg, OutputBlock
@@ -82,7 +83,7 @@ def _bytes(value: object) -> int:
         raw = value.encode("utf-8", "surrogatepass")
         short, long = (len(raw) - len(raw.translate(None, escaped)) for escaped in _ESCAPED)
         return 2 + len(raw) + short + 5 * long
-    return utf8_bytes(_json(value))
+    return utf8_bytes(encode_basestring(value) if type(value) is str else _json(value))
 
 
 def utf8_bytes(text: str) -> int:
