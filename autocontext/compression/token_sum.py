@@ -21,6 +21,15 @@ _REMEMBERED = 4_096
 """Texts whose tokens are remembered."""
 
 
+class _Counts(ChainMap[str, int]):
+    """The counts of a fork before those that it shares: every view asks for all of them, so no exception per miss."""
+
+    def __getitem__(self, id_: str) -> int:
+        own, shared = self.maps
+        found = own.get(id_)
+        return shared[id_] if found is None else found
+
+
 class TokenSum:
     """Token counts by message id, and the sum over the working view and what is sent with it.
 
@@ -219,7 +228,7 @@ class TokenSum:
         self._bound_all()
         fork = copy(self)
         fork._log, fork._bounds = log, self._bounds.copy()  # noqa: SLF001 (its own)
-        fork._counts = ChainMap({}, self._counts)  # noqa: SLF001 (as many as there are messages, so not copied)
+        fork._counts = _Counts({}, self._counts)  # noqa: SLF001 (as many as there are messages, so not copied)
         fork._anchored = self._anchored.copy()  # noqa: SLF001
         fork.request = self.request.fork(log)
         return fork

@@ -44,6 +44,14 @@ def is_large(text: str, config: AutoContextConfig) -> bool:
     return len(text) > limit or (2 * len(text) > limit and utf16_length(text) > limit)
 
 
+def large_places(view: View, config: AutoContextConfig) -> list[int]:
+    """Where messages stand that may be large; found once, as several strategies ask."""
+    return view.remembered(
+        (large_places, config.large_payload_threshold),
+        lambda: [i for i, m in enumerate(view.messages) if may_be_large(m, config)],
+    )
+
+
 def may_be_large(m: Msg, config: AutoContextConfig) -> bool:
     """Whether a message may be large: a quick test that rules out most without joining their texts."""
     size = 0
