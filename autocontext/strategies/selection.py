@@ -116,7 +116,7 @@ def question(
         if part := rendering.section(m):
             parts.append(part)
             sizes.append(view.tokens(i, i + 1))
-        if any(map(is_plan_block, m.content)):
+        if is_tool_message(m) and any(map(is_plan_block, m.content)):
             left_out += len(rendering.transcript(m)) - len(part)
     if not parts:
         return None

@@ -79,11 +79,13 @@ def _of_metadata(block: Block) -> int:
 
 def _bytes(value: object) -> int:
     """UTF-8 bytes of a value as JSON."""
-    if isinstance(value, str) and len(value) > _LONG:  # without making the JSON
+    if not isinstance(value, str):
+        return utf8_bytes(_json(value))
+    if len(value) > _LONG:  # without making the JSON
         raw = value.encode("utf-8", "surrogatepass")
         short, long = (len(raw) - len(raw.translate(None, escaped)) for escaped in _ESCAPED)
         return 2 + len(raw) + short + 5 * long
-    return utf8_bytes(encode_basestring(value) if type(value) is str else _json(value))
+    return utf8_bytes(encode_basestring(value))
 
 
 def utf8_bytes(text: str) -> int:
