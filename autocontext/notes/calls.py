@@ -270,8 +270,9 @@ def new_text(arguments: Mapping[str, Any]) -> str:
     replaced: set[str] = set()
     removed: list[str] = []
     written: list[str] = []
-    replaces = any(_REPLACING_KEY.search(key) for key, _ in _texts(arguments))
-    for key, text in _texts(arguments):
+    texts = list(_texts(arguments))
+    replaces = any(_REPLACING_KEY.search(key) for key, _ in texts)
+    for key, text in texts:
         lines = text[:_MOST_TEXT].splitlines()
         if _REPLACED_KEY.search(key):
             replaced.update(map(str.strip, lines))
@@ -284,7 +285,9 @@ def new_text(arguments: Mapping[str, Any]) -> str:
         elif key not in PATH_KEYS and key not in REMARKS and (len(lines) > 1 or len(text) > _SHORT):
             written += lines
     if not written and replaced:  # a short replacement
-        written = [text for key, text in _texts(arguments) if key not in PATH_KEYS and not _REPLACED_KEY.search(key)]
+        written = [text for key, text in texts if key not in PATH_KEYS and not _REPLACED_KEY.search(key)]
+    if not written and not removed:
+        return ""
 
     def differ(lines: Iterable[str], ignored: str = "") -> list[str]:
         old = {line.rstrip(ignored) for line in replaced}
