@@ -198,16 +198,20 @@ class WorkLedger:
     def _append_values(self, number: int, heard: AbstractSet[str], spoken: AbstractSet[str]) -> None:
         """Count the values of a message: those of its results, and those of what was said and called."""
         known, only_heard, first_spoken = self.values, Occurrences(0, False, (number,)), Occurrences(1, True, (number,))
+        # By the old one: values that come together share one. The old ones live until their values have had their turn.
+        renewed: dict[int, Occurrences] = {}
         for value in heard | spoken:
             is_spoken, old = value in spoken, known.get(value)
             if old is None:  # most of an answer
                 known[value] = first_spoken if is_spoken else only_heard
                 continue
-            in_speech, begins, numbers = old
-            # Without the constructor's own call: a message has some twenty values that are known.
-            again = in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1])
-            known[value] = tuple.__new__(Occurrences, again)
-            if is_spoken and in_speech - begins < _OFTEN:
+            key = -id(old) if is_spoken else id(old)
+            if (again := renewed.get(key)) is None:
+                in_speech, begins, numbers = old
+                again = Occurrences(in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1]))
+                renewed[key] = again
+            known[value] = again
+            if is_spoken and old[0] - old[1] < _OFTEN:
                 self.rated.used_again((value,))
 
     def _append_blocks(self, msg: Msg, number: int, result_values: set[str], speech_values: set[str]) -> None:
