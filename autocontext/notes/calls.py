@@ -152,7 +152,7 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
         number=number,
         name=name,
         label="" if plans else label_of(arguments),
-        digest=digest_of(name, arguments),
+        digest=zlib.crc32(name.encode("utf-8", "surrogatepass"), digest_of(arguments)),
         looks=looks(use.name, arguments, table),
         plans=plans,
         thing="" if plans else thing_of(arguments),
@@ -163,10 +163,10 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
     )
 
 
-def digest_of(name: str, arguments: Mapping[str, Any]) -> int:
-    """Equal for equal arguments of one tool, in whatever order."""
+def digest_of(arguments: Mapping[str, Any]) -> int:
+    """Equal for equal arguments, in whatever order."""
     text = repr(sorted(arguments.items(), key=itemgetter(0)))[:_MOST_TEXT]
-    return zlib.crc32(f"{name} {text}".encode("utf-8", "surrogatepass"))
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
 # --------------------------------------------------------------------------------------------------- what it is about

@@ -241,8 +241,8 @@ def reasons(
         about = len(focus & set(terms(remark.said))) if focus else 0
         worth = about + sentence.worth + min(2.0, ledger.used_in(remark.said)) + (number in failed)
         newest.append((-worth, -number, sentence.start, remark))
-    for worth, number, start, remark in sorted(newest):
-        worth, number, filler = -worth, -number, -worth <= _FILLER
+    for lack, before, start, remark in sorted(newest):
+        worth, number, filler = -lack, -before, -lack <= _FILLER
         if not remark.line or per_message[number, filler] == _OF_MESSAGE or shown.says(remark.line):
             continue
         new = remark.items - said_already
