@@ -319,6 +319,8 @@ def telling(
 
 def _with_records(lines: Sequence[tuple[int, str]]) -> list[int]:
     """The place of each line, with the record that it stands in where a text lists several of some lines each."""
+    if len(lines) < _RECORDS:
+        return [place for place, _ in lines]
     kinds = [
         "-" if begins_record(line) else head[0].translate(_NO_DIGITS) if (head := _RECORD_HEAD.match(line)) else ""
         for _, line in lines
@@ -694,10 +696,12 @@ def _of_several(pieces: Sequence[tuple[int, str]], chosen: Container[int]) -> st
 
     One alone would look like the only one.
     """
-    kinds = Counter(filter(None, map(_kind, dict.fromkeys(piece for _, piece in pieces))))
-    shown = Counter(_kind(piece) for place, piece in pieces if place in chosen)
-    kind = next(iter(shown), ())
-    return f" ({shown[kind]} of several)" if len(shown) == 1 and shown[kind] < kinds[kind] else ""
+    shown = [_kind(piece) for place, piece in pieces if place in chosen]
+    kind = shown[0] if shown else ()
+    if not kind or shown.count(kind) < len(shown):
+        return ""
+    of_kind = sum(_kind(piece) == kind for piece in dict.fromkeys(piece for _, piece in pieces))
+    return f" ({len(shown)} of several)" if len(shown) < of_kind else ""
 
 
 def _failed_on_the_way(pieces: Sequence[tuple[int, str]], chosen: Collection[int], *, commands: int) -> bool:
