@@ -214,14 +214,18 @@ class TokenSum:
         """Take over a count that was made elsewhere, unless the id means another message by now."""
         self._bound_all()
         if id_ in self._bounds and self._log.messages[id_] is msg:
-            self._whole = False
-            bound = self._bounds.pop(id_)
-            self._bounded -= bound
-            self._counts[id_] = tokens
-            self._counted += tokens
-            if id_ in self._anchored:
-                self.correction += bound - tokens
-            self._whole = True
+            self._keep(id_, tokens)
+
+    def _keep(self, id_: str, tokens: int) -> None:
+        """Put the count of a message in the place of its bound."""
+        self._whole = False
+        bound = self._bounds.pop(id_)
+        self._bounded -= bound
+        self._counts[id_] = tokens
+        self._counted += tokens
+        if id_ in self._anchored:
+            self.correction += bound - tokens
+        self._whole = True
 
     def fork(self, log: Log) -> TokenSum:
         """A copy that counts for a fork of the log."""
@@ -251,7 +255,6 @@ class TokenSum:
 
     def _settle(self, id_: str) -> int:
         self._wait()
-        msg = self._log.messages[id_]
-        n = self.measure(msg, self._bounds[id_])
-        self.learn(id_, msg, n)
+        n = self.measure(self._log.messages[id_], self._bounds[id_])
+        self._keep(id_, n)
         return n
