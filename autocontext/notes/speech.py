@@ -243,10 +243,9 @@ def reasons(
         newest.append((-worth, -number, sentence.start, remark))
     for lack, before, start, remark in sorted(newest):
         worth, number, filler = -lack, -before, -lack <= _FILLER
-        if not remark.line or per_message[number, filler] == _OF_MESSAGE or shown.says(remark.line):
-            continue
         new = remark.items - said_already
-        if not new:
+        # Last, as it searches all that is in view.
+        if not (remark.line and new) or per_message[number, filler] == _OF_MESSAGE or shown.says(remark.line):
             continue
         said_already |= new
         per_message[number, filler] += 1
