@@ -380,7 +380,10 @@ class View:
 
         Messages paired with one that stays, or with one outside, stay as well.
         """
-        cuts = [i for i in range(start, stop) if not self._inside(i, start, stop) or stays(self.messages[i])]
+        first, last, messages = self._pairs.first, self._pairs.last, self.messages
+        cuts = [i for i in range(start, stop) if first[i] < start or last[i] >= stop or stays(messages[i])]
+        if not cuts:  # as in most rounds
+            return [(start, stop)] if start < stop else []
         spans = []
         todo = list(zip([start, *(i + 1 for i in cuts)], [*cuts, stop], strict=True))
         while todo:

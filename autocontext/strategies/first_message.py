@@ -79,7 +79,7 @@ class FirstMessage:
         turns = {
             i: min(beside_new, earlier if i < latest else most)
             for i, m in enumerate(view.messages[:answered])
-            if is_user_turn(m) and not is_pinned(m) and m.text
+            if m.role == "user" and is_user_turn(m) and not is_pinned(m) and m.text
         }
         too_large = {i: room for i, room in turns.items() if view.tokens(i, i + 1) > room * _WORTHWHILE}
         return {i: words for i, room in too_large.items() if (words := self._room_for_text(view, i, room))}

@@ -88,15 +88,15 @@ def _of_tools(view: View, tools: frozenset[str]) -> set[str]:
     called: dict[str, str] = {}
     found: set[str] = set()
     for i, m in enumerate(view.messages):
-        if not is_tool_message(m):
-            continue
         names: set[str] = set()
-        for use in m.tool_uses:
-            called[use.id] = use.name
-            names.add(use.name)
-        for result in m.tool_results:
-            names.add(result.name or called.get(result.id, ""))
-        if not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
+        for block in m.content:
+            if block.type == "tool_use":
+                called[block.id] = block.name
+                names.add(block.name)
+        for block in m.content:
+            if block.type == "tool_result":
+                names.add(block.name or called.get(block.id, ""))
+        if names and not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
             found.add(m.id)
     return found
 

@@ -62,15 +62,21 @@ def block_size(block: ContentBlock | OutputBlock) -> int:
     if block.type == "thinking":
         return fixed + _bytes(block.thinking)
     if block.type == "tool_use":  # arguments are JSON in a text in some formats, so their quotes are escaped once more
-        return fixed + _bytes(block.name) + 2 * _bytes(block.id) + _bytes(_json(block.input))
+        return fixed + _of_all(block.name, block.id, block.id, _json(block.input))
     if block.type == "tool_result":
-        inner = _bytes(block.output) if isinstance(block.output, str) else _all(block.output)
-        return fixed + 2 * _bytes(block.id) + _bytes(block.name) + inner
+        if isinstance(block.output, str):
+            return fixed + _of_all(block.name, block.id, block.id, block.output)
+        return fixed + _of_all(block.name, block.id, block.id) + _all(block.output)
     return fixed + sum(len(value) for value in block.source.values() if isinstance(value, str))
 
 
 def _all(blocks: Iterable[ContentBlock | OutputBlock]) -> int:
     return sum(map(block_size, blocks))
+
+
+def _of_all(*texts: str) -> int:
+    """UTF-8 bytes of texts as JSON, in quotes each."""
+    return _bytes("".join(texts)) + 2 * (len(texts) - 1)
 
 
 def _of_metadata(block: Block) -> int:
