@@ -239,7 +239,7 @@ class View:
     def tokens(self, start: int, stop: int) -> int:
         """Tokens of the messages [start, stop); 0 without a counter."""
         sums = self._tokens
-        return sums[min(stop, len(self.ids))] - sums[start] if sums and start < stop else 0
+        return (sums[stop] if stop < len(sums) else sums[-1]) - sums[start] if sums and start < stop else 0
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` finds in this view, found once: most strategies of a pass ask which messages have to stay."""

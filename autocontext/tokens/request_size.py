@@ -40,13 +40,19 @@ class RequestSize(NamedTuple):
 
 def request_size(msg: Msg) -> RequestSize:
     """Images and bytes of a message, rather too many bytes than too few: services write its keys differently."""
-    fixed = _PER_MESSAGE + 2 * len(msg.name) + (_bytes(msg.metadata) if msg.metadata else 0)
-    return RequestSize(len(list(images_in(msg))), fixed + _all(msg.content))
+    images, size = 0, _PER_MESSAGE + 2 * len(msg.name) + (_bytes(msg.metadata) if msg.metadata else 0)
+    # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
+    for block in msg.content:
+        size += block_size(block)
+        if block.type == "image":
+            images += 1
+        elif block.type == "tool_result" and not isinstance(block.output, str):
+            images += sum(inner.type == "image" for inner in block.output)
+    return RequestSize(images, size)
 
 
 def images_in(msg: Msg) -> Iterator[tuple[Place, ImageBlock]]:
     """The images of a message and of its results, in order, with their places."""
-    # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
     for i, block in enumerate(msg.content):
         if block.type == "image":
             yield (i,), block
