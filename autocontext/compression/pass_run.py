@@ -6,6 +6,7 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from autocontext.compression.accounting import price, untouched
@@ -18,9 +19,11 @@ from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.errors import Conflict
 from autocontext.events import CompressionReport
+from autocontext.history.collector import collector_paused
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log
 from autocontext.requests import Answer, Usage
+from autocontext.tokens import VocabularyCounter
 
 if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger
@@ -136,8 +139,9 @@ class PassRun:
         with self.inside():
             self._rebase()
             sent: list[Answer] | bool | None = answers
+            size = self._undisturbed()
             try:
-                while not isinstance(step := steps.send(sent), Ask):
+                while not isinstance(step := collector_paused(size, partial(steps.send, sent)), Ask):
                     sent = None if self._commit(step.entry) else False
             except StopIteration as done:
                 self._rebase()
@@ -171,6 +175,14 @@ class PassRun:
             self._ledger, context.ledger = context.ledger or empty_ledger(self.options.config), None
             self._steps = compress(self._fork.log, self._fork.token_sum, self._ledger, self.options)
         return self._steps
+
+    def _undisturbed(self) -> int:
+        """How many messages it plans on; 0 if it calls code of the user's own, which may wait."""
+        config, fork = self.options.config, self._fork
+        waits = config.redact or self.options.plan is not None or not all(isinstance(s, str) for s in config.strategies)
+        if fork is None or waits or not isinstance(fork.token_sum.counter, VocabularyCounter):
+            return 0
+        return len(fork.log.view_ids)
 
     def _return_ledger(self) -> None:
         """Leave the ledger to the next pass, unless the memory was cleared or loaded meanwhile."""

@@ -31,11 +31,14 @@ class RequestSum:
             for id_ in log.view_ids[shown:]:
                 total = total.plus(self.of(id_, log.messages[id_]))
         else:
-            old, self._sizes, total = self._sizes, {}, RequestSize()
+            old, self._sizes = self._sizes, {}
+            images = size = 0
             for id_, msg in zip(log.view_ids, log.view_messages, strict=True):
                 if id_ in old:
                     self._sizes[id_] = old[id_]
-                total = total.plus(self.of(id_, msg))
+                own = self.of(id_, msg)
+                images, size = images + own.images, size + own.size
+            total = RequestSize(images, size)
         self._seen = (log.entries, now, in_view, total)
         return total
 

@@ -21,6 +21,15 @@ _REMEMBERED = 4_096
 """Texts whose tokens are remembered."""
 
 
+class _Counts(ChainMap[str, int]):
+    """The counts of a fork before those that it shares: every view asks for all of them, so no exception per miss."""
+
+    def __getitem__(self, id_: str) -> int:
+        own, shared = self.maps
+        found = own.get(id_)
+        return shared[id_] if found is None else found
+
+
 class TokenSum:
     """Token counts by message id, and the sum over the working view and what is sent with it.
 
@@ -205,21 +214,25 @@ class TokenSum:
         """Take over a count that was made elsewhere, unless the id means another message by now."""
         self._bound_all()
         if id_ in self._bounds and self._log.messages[id_] is msg:
-            self._whole = False
-            bound = self._bounds.pop(id_)
-            self._bounded -= bound
-            self._counts[id_] = tokens
-            self._counted += tokens
-            if id_ in self._anchored:
-                self.correction += bound - tokens
-            self._whole = True
+            self._keep(id_, tokens)
+
+    def _keep(self, id_: str, tokens: int) -> None:
+        """Put the count of a message in the place of its bound."""
+        self._whole = False
+        bound = self._bounds.pop(id_)
+        self._bounded -= bound
+        self._counts[id_] = tokens
+        self._counted += tokens
+        if id_ in self._anchored:
+            self.correction += bound - tokens
+        self._whole = True
 
     def fork(self, log: Log) -> TokenSum:
         """A copy that counts for a fork of the log."""
         self._bound_all()
         fork = copy(self)
         fork._log, fork._bounds = log, self._bounds.copy()  # noqa: SLF001 (its own)
-        fork._counts = ChainMap({}, self._counts)  # noqa: SLF001 (as many as there are messages, so not copied)
+        fork._counts = _Counts({}, self._counts)  # noqa: SLF001 (as many as there are messages, so not copied)
         fork._anchored = self._anchored.copy()  # noqa: SLF001
         fork.request = self.request.fork(log)
         return fork
@@ -242,7 +255,6 @@ class TokenSum:
 
     def _settle(self, id_: str) -> int:
         self._wait()
-        msg = self._log.messages[id_]
-        n = self.measure(msg, self._bounds[id_])
-        self.learn(id_, msg, n)
+        n = self.measure(self._log.messages[id_], self._bounds[id_])
+        self._keep(id_, n)
         return n

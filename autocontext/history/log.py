@@ -348,7 +348,10 @@ class Log:
 
     def runs_of(self, id_: str) -> Sequence[tuple[int, int]]:
         """`numbers` of one message as runs: first and last of each, ascending."""
-        return self._runs((id_,))
+        if id_ in self.replaced:
+            return self._numbers_of(id_).pairs
+        place = self.place.get(id_)
+        return () if place is None else ((place + 1, place + 1),)
 
     def _runs(self, ids: Iterable[str]) -> list[tuple[int, int]]:
         """`numbers` as runs in the order of the messages; those that follow each other, as in a long view, are one."""

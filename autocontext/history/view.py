@@ -239,7 +239,7 @@ class View:
     def tokens(self, start: int, stop: int) -> int:
         """Tokens of the messages [start, stop); 0 without a counter."""
         sums = self._tokens
-        return sums[min(stop, len(self.ids))] - sums[start] if sums and start < stop else 0
+        return (sums[stop] if stop < len(sums) else sums[-1]) - sums[start] if sums and start < stop else 0
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` finds in this view, found once: most strategies of a pass ask which messages have to stay."""
@@ -380,7 +380,10 @@ class View:
 
         Messages paired with one that stays, or with one outside, stay as well.
         """
-        cuts = [i for i in range(start, stop) if not self._inside(i, start, stop) or stays(self.messages[i])]
+        first, last, messages = self._pairs.first, self._pairs.last, self.messages
+        cuts = [i for i in range(start, stop) if first[i] < start or last[i] >= stop or stays(messages[i])]
+        if not cuts:  # as in most rounds
+            return [(start, stop)] if start < stop else []
         spans = []
         todo = list(zip([start, *(i + 1 for i in cuts)], [*cuts, stop], strict=True))
         while todo:

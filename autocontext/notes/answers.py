@@ -122,6 +122,8 @@ _PARSES = re.compile(r"\s*[\[{]")
 _WRAPPER = re.compile(
     r"\b(?:return_?code|exit_?code|exit_?status)\b\W{0,4}0\b|\b(?:output|stdout|stderr)\b:?", re.IGNORECASE
 )
+_OF_WRAPPER = ("out", "err", "code", "status")
+"""What is in each word of `_WRAPPER`: the search for it takes ten times as long."""
 _ERROR_KEYS = ("error", "errors", "isError", "is_error")
 _SUCCEEDED = re.compile(
     r"\"(?:ok|success|succeeded)\"\s*:\s*true|\"(?:exit|return)_?(?:code|status)\"\s*:\s*0,?", re.IGNORECASE
@@ -281,7 +283,11 @@ def _says_no_value(value: Any) -> bool:
 def _is_empty(text: str) -> bool:
     if len(text) > _ENDS:
         return False
-    rest = _WRAPPER.sub("", _TAGS.sub("", _EXIT.sub("", text) if _may_have_exit(text) else text))
+    rest = _EXIT.sub("", text) if _may_have_exit(text) else text
+    rest = _TAGS.sub("", rest) if "<" in rest else rest
+    lowered = rest.lower()
+    if not rest.isascii() or any(word in lowered for word in _OF_WRAPPER):
+        rest = _WRAPPER.sub("", rest)
     return rest.strip().lower() in ("", "null", "none") or not any(map(str.isalnum, rest))
 
 
@@ -325,6 +331,8 @@ def telling(
 
 def _with_records(lines: Sequence[tuple[int, str]]) -> list[int]:
     """The place of each line, with the record that it stands in where a text lists several of some lines each."""
+    if len(lines) < _RECORDS:
+        return [place for place, _ in lines]
     kinds = [
         begins_document(line)
         or ("-" if begins_record(line) else head[0].translate(_NO_DIGITS) if (head := _RECORD_HEAD.match(line)) else "")
@@ -712,17 +720,18 @@ def _of_several(pieces: Sequence[tuple[int, str]], chosen: Collection[int]) -> s
 
     One alone would look like the only one. So would one record of which fields are shown that others have, too.
     """
-    kinds = Counter(filter(None, map(_kind, dict.fromkeys(piece for _, piece in pieces))))
-    shown = Counter(_kind(piece) for place, piece in pieces if place in chosen)
-    kind = next(iter(shown), ())
-    if len(shown) == 1 and shown[kind] < kinds[kind]:
-        return f" ({shown[kind]} of several)"
+    shown = [_kind(piece) for place, piece in pieces if place in chosen]
+    kind = shown[0] if shown else ()
+    if kind and shown.count(kind) == len(shown):
+        of_kind = sum(_kind(piece) == kind for piece in dict.fromkeys(piece for _, piece in pieces))
+        if len(shown) < of_kind:
+            return f" ({len(shown)} of several)"
     records = {_record_of(place) for place in chosen}
     if 0 in records:
         return ""
-    others = [(place, piece) for place, piece in pieces if _record_of(place) and _record_of(place) not in records]
-    told = {_name_of(piece) for place, piece in pieces if place in chosen}
-    return " (1 of several)" if any(_name_of(piece) in told for _, piece in others) else ""
+    others = [piece for place, piece in pieces if _record_of(place) and _record_of(place) not in records]
+    told = {_name_of(piece) for place, piece in pieces if place in chosen} if others else ()
+    return " (1 of several)" if any(_name_of(piece) in told for piece in others) else ""
 
 
 def _name_of(piece: str) -> str:

@@ -121,7 +121,7 @@ class Call:
     label: str
     """Its arguments in short: a file and short arguments, a command's first line, or its main arguments."""
     digest: int
-    """Equal for equal arguments of one tool."""
+    """What equal calls share: of the tool and its arguments."""
     looks: bool
     """Whether it only looks at something, as far as its name and its command tell."""
     plans: bool = False
@@ -146,11 +146,6 @@ class Call:
     """Whether it is a command in a text of the agent."""
     answer: Answer | None = None
 
-    @property
-    def request(self) -> tuple[str, int]:
-        """What equal calls share: the tool and its arguments."""
-        return self.name, self.digest
-
     def __hash__(self) -> int:  # every note asks for it thousands of times; the dataclass's own hashes all fields
         return self.number ^ self.digest
 
@@ -159,11 +154,12 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
     """The Call for a block, without its result."""
     arguments = use.input
     plans, command = is_plan_call(use), command_line(arguments)
+    name = _short_line(use.name, _LONGEST_NAME) or "call"
     return Call(
         number=number,
-        name=_short_line(use.name, _LONGEST_NAME) or "call",
+        name=name,
         label="" if plans else label_of(arguments),
-        digest=digest_of(arguments),
+        digest=zlib.crc32(name.encode("utf-8", "surrogatepass"), digest_of(arguments)),
         looks=looks(use.name, arguments, table),
         plans=plans,
         thing="" if plans else thing_of(arguments),
@@ -281,8 +277,9 @@ def new_text(arguments: Mapping[str, Any]) -> str:
     replaced: set[str] = set()
     removed: list[str] = []
     written: list[str] = []
-    replaces = any(_REPLACING_KEY.search(key) for key, _ in _texts(arguments))
-    for key, text in _texts(arguments):
+    texts = list(_texts(arguments))
+    replaces = any(_REPLACING_KEY.search(key) for key, _ in texts)
+    for key, text in texts:
         lines = text[:_MOST_TEXT].splitlines()
         if _REPLACED_KEY.search(key):
             replaced.update(map(str.strip, lines))
@@ -295,7 +292,9 @@ def new_text(arguments: Mapping[str, Any]) -> str:
         elif key not in PATH_KEYS and key not in REMARKS and (len(lines) > 1 or len(text) > _SHORT):
             written += lines
     if not written and replaced:  # a short replacement
-        written = [text for key, text in _texts(arguments) if key not in PATH_KEYS and not _REPLACED_KEY.search(key)]
+        written = [text for key, text in texts if key not in PATH_KEYS and not _REPLACED_KEY.search(key)]
+    if not written and not removed:
+        return ""
 
     def differ(lines: Iterable[str], ignored: str = "") -> list[str]:
         old = {line.rstrip(ignored) for line in replaced}

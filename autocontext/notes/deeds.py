@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -98,7 +98,8 @@ class Deeds:
         self.width: dict[int, int] = {}
         """By the newest of equal calls."""
         self._told: dict[int, _Told] = {}
-        self._abouts: dict[int, str] = {}
+        self._abouts: dict[object, str] = {}
+        """By what was looked at or changed, or else by call."""
         self._shorts: dict[tuple[object, ...], str] = {}
         self._lines: dict[tuple[int, int, int, str], _Line] = {}
         """By the newest of equal calls, their number, the characters and the thing."""
@@ -108,18 +109,18 @@ class Deeds:
         self._by_tool: dict[str, list[Call]] = defaultdict(list)
         self._position: dict[int, int] = {}
         """Of a call, among those of its tool."""
-        groups: dict[tuple[str, int], list[Call]] = {}
+        groups: dict[int, list[Call]] = {}
         for call in self.calls:
             same = self._by_tool[call.name]
             self._position[id(call)] = len(same)
             same.append(call)
-            groups[call.request] = groups.pop(call.request, [])
-            groups[call.request].append(call)
+            groups[call.digest] = equal = groups.pop(call.digest, [])
+            equal.append(call)
         self.groups = [Group(tuple(calls), calls[-1]) for calls in groups.values()]
         """Distinct calls, the latest at the end."""
         self._things = self._known_things()
         self._before = ledger.of_newest_calls(_before)
-        self._again = ledger.of_newest_calls(_again)
+        self._again = ledger.remembered(_again, lambda: _again(self._before))
         self._done = ledger.of_newest_calls(_done)
         self._sorted_labels: dict[str, list[str]] = {}
 
@@ -306,7 +307,7 @@ class Deeds:
             if len(now & then) < _ALIKE * len(now):
                 continue
             new = now - then
-            if other.request == call.request:
+            if other.digest == call.digest:
                 known = {*map(without_ids, map(shape_of, then - now))}
                 changed |= {line for line in new if line.startswith('"') or without_ids(shape_of(line)) not in known}
             else:
@@ -334,14 +335,17 @@ class Deeds:
 
     def about(self, call: Call) -> str:
         """What a call is about: the file or record that it names, or else its label in short."""
-        about = self._abouts.get(id(call))
+        thing = call.thing
+        # Of what is looked for in a folder, the label says more.
+        key = (thing, call.looks) if thing and not thing.endswith(("/", ".")) else id(call)
+        about = self._abouts.get(key)
         if about is None:
             thing = self.thing(call)
             if call.looks and thing.endswith(("/", ".")) and (what := call.label.removeprefix(thing).strip()):
-                thing = shorten(what, _ABOUT)  # of what is looked for in a folder, the folder says least
+                thing = shorten(what, _ABOUT)
             elif call.looks and (name := thing.rpartition("/")[2]) and self._things.get(name) == thing:
                 thing = name
-            about = self._abouts[id(call)] = _listed(thing or self.label(call, _ABOUT))
+            about = self._abouts[key] = _listed(thing or self.label(call, _ABOUT))
         return about
 
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
@@ -441,19 +445,21 @@ def _is_phrase(answer: str) -> bool:
 def _before(calls: Iterable[Call]) -> dict[Call, Call]:
     """By call, the one before that is equal, or else the one that names the same thing."""
     found: dict[Call, Call] = {}
-    newest: dict[object, Call] = {}
+    equal: dict[int, Call] = {}
+    on_thing: dict[str, Call] = {}
     for call in calls:
         if call.answer is not None:
-            keys = [call.request, *filter(None, [call.thing])]
-            if before := next(filter(None, map(newest.get, keys)), None):
+            if before := equal.get(call.digest) or on_thing.get(call.thing):
                 found[call] = before
-            newest.update(dict.fromkeys(keys, call))
+            equal[call.digest] = call
+            if call.thing:
+                on_thing[call.thing] = call
     return found
 
 
-def _again(calls: Iterable[Call]) -> dict[Call, Call]:
-    """By call, the next one that is equal."""
-    return {before: call for call, before in _before(calls).items() if before.request == call.request}
+def _again(before: Mapping[Call, Call]) -> dict[Call, Call]:
+    """By call, the next one that is equal; from what `_before` returns."""
+    return {earlier: call for call, earlier in before.items() if earlier.digest == call.digest}
 
 
 def _done(calls: Iterable[Call]) -> dict[str, list[Call]]:

@@ -193,8 +193,7 @@ class _Page:
     def _size(self) -> int:
         """Tokens of the current parts: the sum over lines, an upper bound, or the exact count if that is too large."""
         self._parts[SAID] = self._speech.lines()
-        lines = (line for h in HEADINGS if self._parts.get(h) for line in (h, *self._parts[h]))
-        size = sum(map(self._room.cost, lines))
+        size = self._room.cost_of([line for h in HEADINGS if self._parts.get(h) for line in (h, *self._parts[h])])
         return size if size <= self._budget else self._room.count(self._join())
 
     def _fit(self) -> str:
@@ -272,18 +271,18 @@ class _Page:
     def _add_sentences(self, worth: int, most: int, *, brief: bool | None = None) -> int:
         """Add the user's sentences of this worth, newest first, up to `most` tokens; returns their tokens."""
         before = self._room.left
-        claim, sentences = self._claim_sentences(worth, brief=brief)
+        claim, sentences = self._claim_sentences(self._speech.sentences(worth, brief=brief))
         claim.take(min(most, self._said_budget))
         self._speech.choose(sentences[: claim.size])
         self._said_budget -= before - self._room.left
         return before - self._room.left
 
-    def _claim_sentences(self, worth: int, *, brief: bool | None = None) -> tuple[Claim, list[tuple[int, Sentence]]]:
-        """A claim for the user's sentences of this worth, newest first, and the sentences it measured."""
+    def _claim_sentences(self, chosen: Iterable[tuple[int, Sentence]]) -> tuple[Claim, list[tuple[int, Sentence]]]:
+        """A claim for sentences of the user, and those that it has measured."""
         sentences: list[tuple[int, Sentence]] = []
 
         def texts() -> Iterator[str]:
-            for sentence in self._speech.sentences(worth, brief=brief):
+            for sentence in chosen:
                 sentences.append(sentence)
                 yield self._speech.text(*sentence)
 
@@ -305,29 +304,31 @@ class _Page:
         done = [group for group in latest if not group.newest.looks]
         looked = [group for group in latest if group.newest.looks]
         said, self._filler = reasons(self._ledger, self._only, self._shown, focus=self._focus)
-        speech, sentences = self._claim_sentences(PLAIN)
+        typed, typed_sentences = self._claim_sentences(self._speech.typed())
+        pasted, pasted_sentences = self._claim_sentences(self._speech.sentences(PLAIN))
         room.left -= sum(room.cost(h) for h, lines in ((CALLS, done), (LOOKED, looked), (REASONS, said)) if lines)
         claims = {
             "plan": plan,
-            "said": speech,
+            "said": pasted,
             "done": Claim(room, (deeds.line(group) for group in done)),
             "reasons": Claim(room, map(_reason, said)),
             "looked": Claim(room, (deeds.line(group) for group in looked)),
         }
-        typed = speech.costs[: sum(self._speech.is_typed(number) for number, _ in sentences)]
-        first = max(int(room.left * _SAID_SHARE), min(sum(typed), int(room.left * _TYPED_SHARE)))
-        speech.take(min(first, self._said_budget))
+        whole = room.left
+        typed.take(min(int(whole * _TYPED_SHARE), self._said_budget))
+        used = whole - room.left
+        pasted.take(min(int(whole * _SAID_SHARE), self._said_budget) - used)
         shares = _SHARES if done else {**_SHARES, "looked": _SHARES["done"]}
         for part, share in shares.items():
             claims[part].take(int(room.left * share))
         plan.take(room.left)
-        speech.take(min(sum(typed[speech.size :]), self._said_budget))
+        typed.take(self._said_budget - used)
         for part in _CLAIMS:
-            claims[part].take(self._said_budget if part == "said" else room.left)
+            claims[part].take(self._said_budget - used if part == "said" else room.left)
 
         def excess() -> int:
             """Show what is claimed; the tokens over the budget."""
-            self._speech.choose(sentences[: claims["said"].size])
+            self._speech.choose(typed_sentences[: typed.size] + pasted_sentences[: pasted.size])
             self._set_plan(plan.size)
             self._told = {CALLS: done[: claims["done"].size], LOOKED: looked[: claims["looked"].size]}
             self._hidden = {CALLS: done[claims["done"].size :], LOOKED: looked[claims["looked"].size :]}

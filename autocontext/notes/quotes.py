@@ -17,7 +17,7 @@ from autocontext.notes.calls import Call, lasting_texts
 from autocontext.notes.pieces import line_around
 from autocontext.notes.room import Room
 from autocontext.notes.shown import Shown
-from autocontext.notes.values import find, values_in
+from autocontext.notes.values import find, values_by_line, values_in
 from autocontext.text.excerpts import defines, without_number
 from autocontext.text.protocol_results import printed
 from autocontext.text.words import terms
@@ -84,7 +84,7 @@ class Quotes:
         self._stale = ledger.of_newest_calls(_stale_messages)
         self._replaced: dict[str, int] = ledger.remembered(_replaced_lines, lambda: _replaced_lines(ledger))
         """By line, the newest message with a call that has replaced it."""
-        self._told, self._blob = values_in(text), text
+        self._told, self._blob = values_by_line(text), text
         self._parts: dict[int, list[tuple[str, str]]] = {}
         self._selection: dict[tuple[int, int], dict[int, str]] = {}
         """Per text of a message, the chosen lines by position."""
@@ -215,13 +215,13 @@ def _replaced_lines(ledger: WorkLedger) -> dict[str, int]:
 
 def _stale_messages(calls: Iterable[Call]) -> set[int]:
     """Messages with results of calls that were made again later."""
-    last: dict[tuple[str, int], int] = {}
+    last: dict[int, int] = {}
     stale: set[int] = set()
     for call in calls:
         if call.result:
-            if call.request in last:
-                stale.add(last[call.request])
-            last[call.request] = call.result
+            if (before := last.get(call.digest)) is not None:
+                stale.add(before)
+            last[call.digest] = call.result
     return stale
 
 

@@ -21,6 +21,8 @@ _WORD = re.compile(r"\w+")
 _DIGITS = str.maketrans("", "", "0123456789")
 _MARGIN = " \t:|│→>-+"
 """Around line numbers."""
+_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
+"""Shared: `json.dumps` with an option makes a new encoder for every call."""
 
 
 class Reading(NamedTuple):
@@ -43,9 +45,9 @@ def reading_of(use: ToolUseBlock) -> Reading:
     arguments = {k: v for k, v in use.input.items() if k not in REMARKS}
     if path := path_of(arguments):
         others = {k: v for k, v in arguments.items() if k not in PATH_KEYS and v}
-        part = json.dumps(_canonical(others), ensure_ascii=False, sort_keys=True) if others else ""
+        part = _json(_canonical(others)) if others else ""
         return Reading(f"{use.name} {posixpath.normpath(path)}", part, of_file=True)
-    call = json.dumps([use.name, _canonical(arguments)], ensure_ascii=False, sort_keys=True)
+    call = _json([use.name, _canonical(arguments)])
     return Reading(call, "", of_file=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 
 class Room:
@@ -16,29 +16,39 @@ class Room:
         """Tokens of a line with its newline."""
         return self.count(line) + 1
 
+    def cost_of(self, lines: Sequence[str]) -> int:
+        """Tokens of lines with their newlines."""
+        return sum(map(self.count, lines)) + len(lines)
+
 
 class Claim:
     """The lines of a part, the most important first; the first `size` of them have room."""
 
     def __init__(self, room: Room, lines: Iterable[str], *, more: int = 0, least: int = 0) -> None:
         """`more`: tokens of each line beside its text; `least`: how many lines are never given back."""
-        self._room, self._least = room, least
+        self._room, self._lines, self._more, self._least = room, iter(lines), more, least
         self.costs: list[int] = []
+        """Of the lines that were asked for: most would not fit, and are never written."""
         self.size = 0
-        total = 0
-        for line in lines:
-            # Further lines can never fit and need no count.
-            if total > room.left:
-                break
-            self.costs.append(room.cost(line) + more)
-            total += self.costs[-1]
+        self._left = room.left
 
     def take(self, most: int) -> None:
         """Take room for further lines, in order, up to `most` tokens."""
-        while self.size < len(self.costs) and self.costs[self.size] <= min(self._room.left, most):
+        while self._has_next() and self.costs[self.size] <= min(self._room.left, most):
             self._room.left -= self.costs[self.size]
             most -= self.costs[self.size]
             self.size += 1
+
+    def _has_next(self) -> bool:
+        """Whether there is another line, and what it costs is known."""
+        if self.size < len(self.costs):
+            return True
+        # Behind lines that together never had room, none counts.
+        line = next(self._lines, None) if self._left >= 0 else None
+        if line is not None:
+            self.costs.append(self._room.cost(line) + self._more)
+            self._left -= self.costs[-1]
+        return line is not None
 
     def give_back(self, tokens: int) -> bool:
         """Give back the room of the last lines, at least `tokens` if possible; False if the claim has none to give."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from autocontext.caches import cached
-from autocontext.notes.values import values_in
+from autocontext.notes.values import known_values
 from autocontext.text.caseless import Caseless
 
 OUTPUT, GREETING, PASTE, PLAIN, CLAUSE, RULE = range(6)
@@ -359,7 +359,7 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
         if sentence.startswith("```"):
             in_code = not in_code
         elif not in_code and len(sentence.encode(errors="replace")) >= _LEAST_REMARK and _is_remark(sentence):
-            worth = 1 + bool(_CUE.search(sentence)) + bool(values_in(sentence))
+            worth = 1 + bool(_CUE.search(sentence)) + bool(known_values(sentence))
             begin = before if before >= 0 and _CONSEQUENCE.match(sentence) else start
             found.append(Sentence(begin, stop, worth))
         before = -1 if in_code else start

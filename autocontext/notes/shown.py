@@ -9,10 +9,10 @@ from itertools import accumulate, chain
 from typing import Literal
 
 from autocontext.history.cached import cached_property
-from autocontext.messages import Msg, ToolUseBlock, is_user_turn, said_in, words_of_user
+from autocontext.messages import Msg, ToolUseBlock, is_note, is_user_turn, said_in, words_of_user
 from autocontext.notes.notes import note_of
 from autocontext.notes.sentences import of_user
-from autocontext.notes.values import known_values
+from autocontext.notes.values import known_values, values_by_line
 from autocontext.plan import is_plan_call
 from autocontext.text.rendering import one_line
 
@@ -52,7 +52,8 @@ class InView:
         for i in outside:
             m = self._messages[i]
             if id(m) not in self.read:
-                values = frozenset[str]().union(*map(known_values, m.texts()))
+                values_of = values_by_line if is_note(m) else known_values
+                values = frozenset[str]().union(*map(values_of, m.texts()))
                 self.read[id(m)] = values, frozenset(_facts(m))
             self.values[i], self.facts[i] = self.read[id(m)]
         self.count_of_value.update(chain.from_iterable(self.values[i] for i in outside))

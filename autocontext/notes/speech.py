@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -20,6 +20,7 @@ from autocontext.notes.sentences import (
     CLAUSE,
     PLAIN,
     QUESTION_MARKS,
+    RULE,
     Sentence,
     begins_with_rule,
     goes_on,
@@ -82,34 +83,44 @@ class Speech:
         self._lines: list[str] | None = None
 
     def sentences(self, worth: int, *, brief: bool | None = None) -> Iterator[tuple[int, Sentence]]:
-        """Sentences of this worth that the reader does not see, newest first, each text once; those typed come first.
+        """Sentences of this worth that the reader does not see, newest first, each text once; plain ones if pasted.
 
         Of instructions and limits those come first that are short and begin as such: they say as much, and cost little.
         `brief`: only the short ones, or only the others.
         """
+        if worth >= CLAUSE:
+            rules = (item for item, size in self._rules if brief is None or (size <= _SHORT_RULE) is brief)
+            return self._unseen(item for item in rules if item[1].worth == worth)
+        if worth == PLAIN:
+            return self._unseen(item for item in self._newest[worth] if not self._is_typed(item))
+        return self._unseen(self._newest[worth])
+
+    def typed(self) -> Iterator[tuple[int, Sentence]]:
+        """What a user has typed, newest first: plain sentences, and the instructions that are not chosen yet."""
+        items = (item for worth in (PLAIN, CLAUSE, RULE) for item in self._newest[worth] if self._is_typed(item))
+        left = (item for item in items if item not in self._selection)
+        return self._unseen(sorted(left, key=lambda item: (item[0], item[1].start), reverse=True))
+
+    def _unseen(self, items: Iterable[tuple[int, Sentence]]) -> Iterator[tuple[int, Sentence]]:
+        """Those that the reader does not see, each text once."""
         texts: set[str] = set()
-        if worth < CLAUSE:
-            newest = self._newest
-        else:
-            newest = [item for item, size in self._rules if brief is None or (size <= _SHORT_RULE) is brief]
-        for number, sentence in newest:
-            # Of what a user has typed also the instructions that had no room among the others.
-            rest = worth == PLAIN < sentence.worth and (number, sentence) not in self._selection
-            if sentence.worth == worth or (rest and self.is_typed(number)):
-                text = self.text(number, sentence)
-                if text and text not in texts and not self._shown.has(("sentence", text)):
-                    texts.add(text)
-                    yield number, sentence
+        for number, sentence in items:
+            text = self.text(number, sentence)
+            if text and text not in texts and not self._shown.has(("sentence", text)):
+                texts.add(text)
+                yield number, sentence
 
     @cached_property
-    def _newest(self) -> list[tuple[int, Sentence]]:
-        """The newest sentences, the last first, and before all others those of messages that a user has typed."""
-        newest = self._ledger.sentences_in(self._only, _MOST)[::-1]
-        return sorted(newest, key=lambda item: not self.is_typed(item[0]))
+    def _newest(self) -> dict[int, list[tuple[int, Sentence]]]:
+        """The newest sentences by their worth, the last first."""
+        newest: dict[int, list[tuple[int, Sentence]]] = defaultdict(list)
+        for item in reversed(self._ledger.sentences_in(self._only, _MOST)):
+            newest[item[1].worth].append(item)
+        return newest
 
-    def is_typed(self, number: int) -> bool:
-        """Whether a message is so short that a user has typed it; pasted text is said in passing."""
-        return len(words_of_user(self._ledger.messages[number - 1])) <= _TYPED
+    def _is_typed(self, item: tuple[int, Sentence]) -> bool:
+        """Whether a sentence's message is so short that a user has typed it; pasted text is said in passing."""
+        return len(words_of_user(self._ledger.messages[item[0] - 1])) <= _TYPED
 
     @cached_property
     def _rules(self) -> list[tuple[tuple[int, Sentence], int]]:
@@ -241,19 +252,18 @@ def reasons(
     rated: tuple[list[tuple[float, Reason]], list[tuple[float, Reason]]] = [], []
     per_message = Counter[tuple[int, bool]]()
     said_already = set[str]()
-    newest: list[tuple[float, int, int, _Remark]] = []
+    newest: list[tuple[float, int, int, _Remark]] = []  # sorted as it is: no two have one number and start
     for number, sentence in ledger.remarks_in(only, _MOST_REMARKS):
         read = partial(_remark, ledger.messages[number - 1], sentence)
         remark = ledger.read(("remark", number, sentence), read)
         about = len(focus & set(terms(remark.said))) if focus else 0
         worth = about + sentence.worth + min(2.0, ledger.used_in(remark.said)) + (number in failed)
-        newest.append((worth, number, sentence.start, remark))
-    for worth, number, start, remark in sorted(newest, key=lambda r: (-r[0], -r[1], r[2])):
-        filler = worth <= _FILLER
-        if not remark.line or per_message[number, filler] == _OF_MESSAGE or shown.says(remark.line):
-            continue
+        newest.append((-worth, -number, sentence.start, remark))
+    for lack, before, start, remark in sorted(newest):
+        worth, number, filler = -lack, -before, -lack <= _FILLER
         new = remark.items - said_already
-        if not new:
+        # Last, as it searches all that is in view.
+        if not (remark.line and new) or per_message[number, filler] == _OF_MESSAGE or shown.says(remark.line):
             continue
         said_already |= new
         per_message[number, filler] += 1

@@ -62,16 +62,36 @@ def find(value: str, text: str, start: int = 0) -> int:
 def values_in(text: str) -> set[str]:
     """The values of a text; in very long ones only the ends and slices between are searched."""
     values: set[str] = set()
-    for piece in _pieces(_ELEMENT.sub("", text) if "[ref=" in text else text):
-        names = [*map(_names, _RUN.findall(piece))]
-        if len(values) + sum(map(len, names)) < _MOST:  # nearly always, and then it needs no loop
-            values.update(*names)
-            continue
-        for some in names:
-            values.update(some)
-            if len(values) >= _MOST:
-                return values
+    for piece in _pieces(text):
+        if _add(values, piece):
+            break
     return values
+
+
+def values_by_line(text: str) -> set[str]:
+    """`values_in`, faster for texts most of whose lines were read before, such as notes."""
+    if len(text) > _SEARCH_LIMIT:
+        return values_in(text)
+    values: set[str] = set()
+    for line in text.split("\n"):
+        if len(values) + len(of_line := known_values(line)) < _MOST:
+            values |= of_line
+        elif any(_add(values, piece) for piece in _pieces(line)):
+            break
+    return values
+
+
+def _add(values: set[str], piece: str) -> bool:
+    """Add the values of a piece of a text, in order; whether there are as many as are kept."""
+    names = [*map(_names, _RUN.findall(piece))]
+    if len(values) + sum(map(len, names)) < _MOST:  # nearly always, and then it needs no loop
+        values.update(*names)
+        return False
+    for some in names:
+        values.update(some)
+        if len(values) >= _MOST:
+            return True
+    return False
 
 
 def known_values(text: str) -> frozenset[str]:
@@ -109,6 +129,7 @@ def _says_something(argument: str) -> bool:
 
 
 def _pieces(text: str) -> Iterator[str]:
+    text = _ELEMENT.sub("", text) if "[ref=" in text else text
     if len(text) <= _SEARCH_LIMIT:
         yield text
         return

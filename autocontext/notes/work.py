@@ -199,16 +199,20 @@ class WorkLedger:
     def _append_values(self, number: int, heard: AbstractSet[str], spoken: AbstractSet[str]) -> None:
         """Count the values of a message: those of its results, and those of what was said and called."""
         known, only_heard, first_spoken = self.values, Occurrences(0, False, (number,)), Occurrences(1, True, (number,))
+        # By the old one: values that come together share one. The old ones live until their values have had their turn.
+        renewed: dict[int, Occurrences] = {}
         for value in heard | spoken:
             is_spoken, old = value in spoken, known.get(value)
             if old is None:  # most of an answer
                 known[value] = first_spoken if is_spoken else only_heard
                 continue
-            in_speech, begins, numbers = old
-            # Without the constructor's own call: a message has some twenty values that are known.
-            again = in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1])
-            known[value] = tuple.__new__(Occurrences, again)
-            if is_spoken and in_speech - begins < _OFTEN:
+            key = -id(old) if is_spoken else id(old)
+            if (again := renewed.get(key)) is None:
+                in_speech, begins, numbers = old
+                again = Occurrences(in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1]))
+                renewed[key] = again
+            known[value] = again
+            if is_spoken and old[0] - old[1] < _OFTEN:
                 self.rated.used_again((value,))
 
     def _append_blocks(self, msg: Msg, number: int, result_values: set[str], speech_values: set[str]) -> None:
@@ -383,16 +387,19 @@ class WorkLedger:
 
     def best_values(self, most: int) -> list[tuple[float, str]]:
         """At most `most` values that were taken up after they had been mentioned, with their worth, best first."""
-        return self.remembered("best values", self._rated_values)[:most]
+        ranked, worth = self.remembered("best values", self._rated_values)
+        return [(worth[value], value) for value in ranked[:most]]
 
-    def _rated_values(self) -> list[tuple[float, str]]:
-        now = len(self.messages)
-        rated = (
-            ((speech - begins) * (FADING[now - n[0]] if now - n[0] < FADED else FLOOR), value)
+    def _rated_values(self) -> tuple[list[str], dict[str, float]]:
+        """The values that were taken up, best first, and their worth."""
+        now, since = len(self.messages), len(self.messages) - FADED
+        worth = {
+            value: (speech - begins) * (FADING[now - n[0]] if n[0] > since else FLOOR)
             for value, (speech, begins, n) in self.values.items()
             if speech > begins
-        )
-        return sorted(rated, reverse=True)
+        }
+        # Not sorted as pairs: thousands of new tuples would have the collector run several times.
+        return sorted(sorted(worth, reverse=True), key=worth.__getitem__, reverse=True), worth
 
 
 def _newest(items: Sequence[T], only: Runs, most: int, number: Callable[[T], int]) -> list[T]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import Proposal
 from autocontext.history.view import View
-from autocontext.messages import is_note, is_pinned, is_recall, is_user_turn
+from autocontext.messages import Msg, is_note, is_pinned, is_recall, is_user_turn
 from autocontext.strategies.pastes import PASTE_SHORTENED, shortened, text_tokens
 
 if TYPE_CHECKING:
@@ -74,14 +74,12 @@ class FirstMessage:
         # A result that is larger than both may be together must be cut whatever the message takes.
         beside_new = max(beside_new, int(room * _BESIDE_NEW)) if beside_new >= 0 else most
         # A note stands for answers, too: the replies to a first message may be folded by now.
-        answered = max(
-            (i for i, m in enumerate(view.messages) if m.role == "assistant" or (is_note(m) and not is_recall(m))),
-            default=0,
-        )
+        places = range(len(view) - 1, -1, -1)
+        answered = next((i for i in places if _answers(view.messages[i])), 0)
         turns = {
             i: min(beside_new, earlier if i < latest else most)
             for i, m in enumerate(view.messages[:answered])
-            if is_user_turn(m) and not is_pinned(m) and m.text
+            if m.role == "user" and is_user_turn(m) and not is_pinned(m) and m.text
         }
         too_large = {i: room for i, room in turns.items() if view.tokens(i, i + 1) > room * _WORTHWHILE}
         return {i: words for i, room in too_large.items() if (words := self._room_for_text(view, i, room))}
@@ -90,6 +88,10 @@ class FirstMessage:
         """What a message's images leave of its room; 0 if that is too little for a text: none is cut for them."""
         images = view.tokens(at, at + 1) - text_tokens(view, at, self._hand_over)
         return room if not images else room - images if room - images >= _LEAST_WORDS else 0
+
+
+def _answers(m: Msg) -> bool:
+    return m.role == "assistant" or (is_note(m) and not is_recall(m))
 
 
 def _latest_request(view: View) -> int:

@@ -8,7 +8,7 @@ from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, is_compressed
 from autocontext.strategies.instructions import instructions
-from autocontext.strategies.selection import is_large, may_be_large, recent, stays
+from autocontext.strategies.selection import is_large, large_places, recent, stays
 from autocontext.text import rendering
 
 
@@ -28,10 +28,10 @@ class LargeMessages:
         event = LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION if self.protect_newest else LARGE_MESSAGE_OFFLOAD
         keep, spared = stays(self.config, view, by_result=True), instructions(self.config, view)
         proposals = []
-        for i in range(max(0, stop)):
+        for i in large_places(view, self.config):
             m = view.messages[i]
-            if not may_be_large(m, self.config):
-                continue
+            if i >= stop:
+                break
             if i == view.latest_user or m.tool_uses or is_compressed(m) or keep(m):
                 continue
             blocks = self._previews(m, spared.get(m.id, frozenset()))

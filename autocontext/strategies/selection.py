@@ -44,6 +44,14 @@ def is_large(text: str, config: AutoContextConfig) -> bool:
     return len(text) > limit or (2 * len(text) > limit and utf16_length(text) > limit)
 
 
+def large_places(view: View, config: AutoContextConfig) -> list[int]:
+    """Where messages stand that may be large; found once, as several strategies ask."""
+    return view.remembered(
+        (large_places, config.large_payload_threshold),
+        lambda: [i for i, m in enumerate(view.messages) if may_be_large(m, config)],
+    )
+
+
 def may_be_large(m: Msg, config: AutoContextConfig) -> bool:
     """Whether a message may be large: a quick test that rules out most without joining their texts."""
     size = 0
@@ -80,15 +88,15 @@ def _of_tools(view: View, tools: frozenset[str]) -> set[str]:
     called: dict[str, str] = {}
     found: set[str] = set()
     for i, m in enumerate(view.messages):
-        if not is_tool_message(m):
-            continue
         names: set[str] = set()
-        for use in m.tool_uses:
-            called[use.id] = use.name
-            names.add(use.name)
-        for result in m.tool_results:
-            names.add(result.name or called.get(result.id, ""))
-        if not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
+        for block in m.content:
+            if block.type == "tool_use":
+                called[block.id] = block.name
+                names.add(block.name)
+        for block in m.content:
+            if block.type == "tool_result":
+                names.add(block.name or called.get(block.id, ""))
+        if names and not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
             found.add(m.id)
     return found
 
@@ -108,7 +116,7 @@ def question(
         if part := rendering.section(m):
             parts.append(part)
             sizes.append(view.tokens(i, i + 1))
-        if any(map(is_plan_block, m.content)):
+        if is_tool_message(m) and any(map(is_plan_block, m.content)):
             left_out += len(rendering.transcript(m)) - len(part)
     if not parts:
         return None

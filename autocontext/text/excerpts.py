@@ -664,6 +664,8 @@ def _ends(pattern: re.Pattern[str], line: str, start: int, stop: int, least: int
 
 def alone(lines: Sequence[str]) -> set[int]:
     """Where the few lines stand that are like no other, digits aside, if most are alike: one failure among passes."""
+    if len(lines) <= 1:
+        return set()
     shapes = [line.translate(_DIGITS).strip() for line in lines]
     counts = Counter(shapes)
     alike = sum(n for n in counts.values() if n > 1)

@@ -30,6 +30,8 @@ def quoted(text: str, *, at_start: bool = True) -> str:
     Every other line stays as it is, and a text that is quoted twice is as if quoted once. `at_start` is False where the
     text follows words of ours on their line.
     """
+    if not at_start and text.splitlines() in ([text], []):  # one line, as most texts: all of it follows our words
+        return text
     if at_start:
         return _LINE.sub(rf"\1{MARK}\2", text)
     return _LINE.sub(lambda m: m[0] if not m.start() and not m[1] else f"{m[1]}{MARK}{m[2]}", text)

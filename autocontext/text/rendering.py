@@ -84,7 +84,7 @@ def escaped(text: str) -> str:
 
 def one_line(text: str) -> str:
     """The printable text on one line, with runs of white space as one blank."""
-    return printable(text if text.isprintable() else " ".join(text.split())).strip()
+    return (escape_tags(text) if text.isprintable() else printable(" ".join(text.split()))).strip()
 
 
 def note_marks(role: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from json.encoder import encode_basestring
 from typing import NamedTuple
 
 from autocontext.messages import Block, ContentBlock, ImageBlock, Msg, OutputBlock
@@ -39,13 +40,19 @@ class RequestSize(NamedTuple):
 
 def request_size(msg: Msg) -> RequestSize:
     """Images and bytes of a message, rather too many bytes than too few: services write its keys differently."""
-    fixed = _PER_MESSAGE + 2 * len(msg.name) + (_bytes(msg.metadata) if msg.metadata else 0)
-    return RequestSize(len(list(images_in(msg))), fixed + _all(msg.content))
+    images, size = 0, _PER_MESSAGE + 2 * len(msg.name) + (_bytes(msg.metadata) if msg.metadata else 0)
+    # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
+    for block in msg.content:
+        size += block_size(block)
+        if block.type == "image":
+            images += 1
+        elif block.type == "tool_result" and not isinstance(block.output, str):
+            images += sum(inner.type == "image" for inner in block.output)
+    return RequestSize(images, size)
 
 
 def images_in(msg: Msg) -> Iterator[tuple[Place, ImageBlock]]:
     """The images of a message and of its results, in order, with their places."""
-    # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
     for i, block in enumerate(msg.content):
         if block.type == "image":
             yield (i,), block
@@ -61,15 +68,21 @@ def block_size(block: ContentBlock | OutputBlock) -> int:
     if block.type == "thinking":
         return fixed + _bytes(block.thinking)
     if block.type == "tool_use":  # arguments are JSON in a text in some formats, so their quotes are escaped once more
-        return fixed + _bytes(block.name) + 2 * _bytes(block.id) + _bytes(_json(block.input))
+        return fixed + _of_all(block.name, block.id, block.id, _json(block.input))
     if block.type == "tool_result":
-        inner = _bytes(block.output) if isinstance(block.output, str) else _all(block.output)
-        return fixed + 2 * _bytes(block.id) + _bytes(block.name) + inner
+        if isinstance(block.output, str):
+            return fixed + _of_all(block.name, block.id, block.id, block.output)
+        return fixed + _of_all(block.name, block.id, block.id) + _all(block.output)
     return fixed + sum(len(value) for value in block.source.values() if isinstance(value, str))
 
 
 def _all(blocks: Iterable[ContentBlock | OutputBlock]) -> int:
     return sum(map(block_size, blocks))
+
+
+def _of_all(*texts: str) -> int:
+    """UTF-8 bytes of texts as JSON, in quotes each."""
+    return _bytes("".join(texts)) + 2 * (len(texts) - 1)
 
 
 def _of_metadata(block: Block) -> int:
@@ -78,11 +91,13 @@ def _of_metadata(block: Block) -> int:
 
 def _bytes(value: object) -> int:
     """UTF-8 bytes of a value as JSON."""
-    if isinstance(value, str) and len(value) > _LONG:  # without making the JSON
+    if not isinstance(value, str):
+        return utf8_bytes(_json(value))
+    if len(value) > _LONG:  # without making the JSON
         raw = value.encode("utf-8", "surrogatepass")
         short, long = (len(raw) - len(raw.translate(None, escaped)) for escaped in _ESCAPED)
         return 2 + len(raw) + short + 5 * long
-    return utf8_bytes(_json(value))
+    return utf8_bytes(encode_basestring(value))
 
 
 def utf8_bytes(text: str) -> int:

@@ -9,6 +9,8 @@ import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.collector import collector_paused
+from autocontext.history.proposals import Proposal
+from autocontext.history.view import View
 from autocontext.testing import conversation
 from tests.faults.interrupts import interrupted_everywhere
 
@@ -96,3 +98,36 @@ def test_the_collector_runs_while_a_users_counter_is_asked() -> None:
     memory.add_messages(conversation(rounds=300))
     assert any(m.origin for m in memory.get_messages())
     assert not counter.paused
+
+
+def test_the_collector_pauses_while_a_pass_plans_on_many_messages() -> None:
+    memory = AutoContextMemory(AutoContextConfig(max_token=4_000, msg_threshold=50))
+    memory.add_messages(conversation(rounds=400))
+    collected: list[str] = []
+
+    def note(phase: str, _info: object) -> None:
+        collected.append(phase)
+
+    gc.callbacks.append(note)
+    try:
+        memory.compress_if_needed()
+    finally:
+        gc.callbacks.remove(note)
+    assert memory.usage.passes == 1
+    assert collected.count("start") < 30
+
+
+def test_the_collector_runs_while_a_users_strategy_proposes() -> None:
+    class Watching:
+        name = "watching"
+        runs = False
+
+        def propose(self, view: View) -> list[Proposal]:
+            self.runs = gc.isenabled() and len(view) > 1_000
+            return []
+
+    watching = Watching()
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000, strategies=(watching, "rounds")))
+    memory.add_messages(conversation(rounds=400))
+    assert memory.compress_if_needed().outcome == "applied"
+    assert watching.runs

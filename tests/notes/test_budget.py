@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg
 from autocontext.notes.page import LINES
+from autocontext.notes.room import Claim, Room
 from autocontext.notes.shown import InView
 from autocontext.notes.work import WorkLedger
 from autocontext.testing import assistant, tool_result, user
@@ -143,6 +144,27 @@ def test_notes_of_one_history_share_what_they_work_out() -> None:
     assert again < 0.8 * first  # what lines are made of is kept across tests, so the first may be cheap
     ledger.append(user("And then?"))
     assert python_calls(lambda: page(ledger, 1_000, len)) > again
+
+
+def test_a_claim_writes_only_the_lines_that_it_may_take() -> None:
+    written: list[str] = []
+
+    def lines() -> Iterator[str]:
+        for n in range(50):
+            written.append(f"{n:02d}")
+            yield written[-1]
+
+    room = Room(1_000, len)
+    claim = Claim(room, lines())
+    claim.take(10)  # three tokens each, with their newlines
+    assert (claim.size, room.left, len(written)) == (3, 991, 4)
+    claim.give_back(4)
+    claim.take(9)
+    assert (claim.size, room.left, len(written)) == (4, 988, 5)
+    claim.take(1_000)
+    assert (claim.size, room.left, len(written)) == (50, 850, 50)
+    assert Claim(Room(4, len), lines()).take(4) is None
+    assert len(written) == 52  # a third line could never fit
 
 
 # ----------------------------------------------------------------------------------------------------------- quotes

@@ -183,6 +183,15 @@ def test_any_call_is_read_without_an_exception(tool: str, arguments: dict[str, A
         assert line == line.strip()
 
 
+def test_equal_calls_are_those_of_one_tool_with_equal_arguments() -> None:
+    def digest(tool: str, **arguments: Any) -> int:
+        return call_of(use("c1", tool, **arguments), 1, {}).digest
+
+    assert digest("read_file", path="a.py", line=1) == digest("read_file", line=1, path="a.py")
+    assert digest("read_file", path="a.py", line=1) != digest("read_file", path="a.py", line=2)
+    assert digest("read_file", path="a.py") != digest("delete_file", path="a.py")
+
+
 def test_a_call_does_not_say_its_main_argument_twice() -> None:
     task = "Open the page of the July paper and read the time span of the profile from its second diagram, in seconds."
     messages = tool_exchange("WebSurfer", {"instruction": task}, "The span is 0.8 s.")
