@@ -544,7 +544,8 @@ def said_in(msg: Msg) -> tuple[str, ...]:
 def words_of_user(msg: Msg) -> str:
     """What the user says in this message: its text in the user's role, and what was said inside a result."""
     text = msg.text if msg.role == "user" else ""
-    return "\n\n".join(filter(None, (text, *said_in(msg))))
+    said = said_in(msg)
+    return "\n\n".join(filter(None, (text, *said))) if said else text
 
 
 def with_words_of_user(messages: Iterable[Msg], said: Callable[[str], Sequence[str]]) -> list[Msg]:

@@ -39,7 +39,8 @@ def receipt(log: Log, before: Sequence[str], tokens: Callable[[str], int]) -> st
     "m12-m40 folded into one note (9,812 -> 1,204 tokens), m44 read again later; 30 messages out of view, all can be
     restored"
     """
-    changes = [_change(log, id_, set(before), tokens) for id_ in _made(log, before)]
+    known = set(before)
+    changes = [_change(log, id_, known, tokens) for id_ in _made(log, known)]
     if not changes:
         return ""
     kinds = _event_types(log, {change.id for change in changes})
@@ -63,8 +64,7 @@ def told(report: CompressionReport) -> str:
 
 def _made(log: Log, before: Collection[str]) -> list[str]:
     """The messages in view that compressions have made since."""
-    known = set(before)
-    return [id_ for id_ in log.view_ids if id_ not in known and id_ in log.replaced]
+    return [id_ for id_ in log.view_ids if id_ not in before and id_ in log.replaced]
 
 
 def _change(log: Log, id_: str, before: Collection[str], tokens: Callable[[str], int]) -> _Change:

@@ -198,22 +198,24 @@ class WorkLedger:
 
     def _append_values(self, number: int, heard: AbstractSet[str], spoken: AbstractSet[str]) -> None:
         """Count the values of a message: those of its results, and those of what was said and called."""
-        known, only_heard, first_spoken = self.values, Occurrences(0, False, (number,)), Occurrences(1, True, (number,))
-        # By the old one: values that come together share one. The old ones live until their values have had their turn.
-        renewed: dict[int, Occurrences] = {}
-        for value in heard | spoken:
-            is_spoken, old = value in spoken, known.get(value)
-            if old is None:  # most of an answer
-                known[value] = first_spoken if is_spoken else only_heard
-                continue
-            key = -id(old) if is_spoken else id(old)
-            if (again := renewed.get(key)) is None:
-                in_speech, begins, numbers = old
-                again = Occurrences(in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1]))
-                renewed[key] = again
-            known[value] = again
-            if is_spoken and old[0] - old[1] < _OFTEN:
-                self.rated.used_again((value,))
+        known = self.values
+        for values, is_spoken in (spoken, True), (heard - spoken, False):
+            first = Occurrences(int(is_spoken), is_spoken, (number,))
+            # By the old one: values that come together share one. An old one lives until its last value has its turn.
+            renewed: dict[int, Occurrences] = {}
+            for value in values:
+                old = known.get(value)
+                if old is None:  # most of an answer
+                    known[value] = first
+                    continue
+                again = renewed.get(id(old))
+                if again is None:
+                    in_speech, begins, numbers = old
+                    again = Occurrences(in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1]))
+                    renewed[id(old)] = again
+                known[value] = again
+                if is_spoken and old[0] - old[1] < _OFTEN:
+                    self.rated.used_again((value,))
 
     def _append_blocks(self, msg: Msg, number: int, result_values: set[str], speech_values: set[str]) -> None:
         """Add the calls and results of a message, and their values to `result_values` and `speech_values`."""

@@ -97,9 +97,10 @@ class ReadOnce:
             others = newer[pair.reading.subject]
             same = pair.use.name, pair.reading, pair.output.text, pair.output.is_error
             call, result = view.messages[pair.call], view.messages[pair.result]
-            if not (pair.result >= stop or keep(call) or keep(result) or pair.block in spared.get(result.id, ())):
-                # However many others there are, the newest with the same result is among those that are compared.
-                found = [*others[:_COMPARED], *([equal[same]] if same in equal else [])]
+            # However many others there are, the newest with the same result is among those that are compared.
+            found = [*others[:_COMPARED], *([equal[same]] if same in equal else [])]
+            stays_here = pair.result >= stop or pair.block in spared.get(result.id, ())
+            if found and not (stays_here or keep(call) or keep(result)):
                 pair.again = next((n for n in found if _is_read_again(pair, n)), None)
             if pair.again is None:
                 others.append(pair)
