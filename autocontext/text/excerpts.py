@@ -85,15 +85,15 @@ _NAMES = re.compile(r"(?:\w{1,30}_)?(?:name|title|id|key|url): \S")
 _PRINTED_INDENT = re.compile(r"\\n( {0,40})$")
 _HEADING = re.compile(r"(#{1,6}) \S|\*\*[^*]{1,100}\*\*:?$")
 """A heading of Markdown, at the beginning of a line. With a single # it may be a comment, and only ends others."""
-_DOCUMENT = re.compile(r"(={2,}>|={2,}|-{3,}|\*{3,}|>{3,}|~{3,}|\+{3,}|:{3,}|/{3,}) ?(?!\s)[^=*~+:/>-]")
+_DOCUMENT = re.compile(r"(={2,}>|={2,}|-{3,}|\*{3,}|~{3,}|\+{3,}|:{3,}|/{3,}) ?(?!\s)[^=*~+:/>-]")
 """What stands above each of several files that were printed: "==> src/pool.py <==", "--- prod/billing.hcl"."""
 _FIRST_FIELD = re.compile(r"([^\W\d][\w -]{0,30}): ?\S")
 """The first line of a header or record behind an empty line, of which several begin alike: "From: ann@example.org"."""
 _FOLDER = re.compile(r"[^\s:]{1,200}:$")
 """What `ls` prints above the files of a folder."""
 _LEAST_DOCUMENTS = 2
-_LEAST_FRAME = 3
-"""Files with the same line, from which on it says little of each: a menu, a footer, a mail's header."""
+_LEAST_FRAME, _OF_FILES = 3, 0.6
+"""Files with the same line, and their share, from which on it says little of each: a menu, a footer, a header."""
 _FENCE = ("```", "~~~")
 """What begins and ends a text of a file."""
 HEADLINE = r"[^#:]{3,60}(?::| [–—]) \S"
@@ -301,14 +301,15 @@ def _documents(text: str, found: Sequence[Piece], said: Sequence[str]) -> dict[i
 
 
 def _frames(said: Sequence[str], documents: Mapping[int, int]) -> set[int]:
-    """Where lines stand that several of the files have."""
-    times = Counter(said[i] for i in documents)
-    return {i for i in documents if times[said[i]] >= _LEAST_FRAME}
+    """Where lines stand that most of the files have; a bracket is none."""
+    times = Counter(said[i] for i in documents if sum(map(str.isalnum, said[i])) > 1)
+    least = max(_LEAST_FRAME, _OF_FILES * len({*documents.values()}))
+    return {i for i in documents if times[said[i]] >= least}
 
 
 def _head_of(piece: Piece, above: str, text: str, line: str, below: str = "") -> str:
     """What kind of file, or with a colon of record, a line may begin; "" for none. `above`: what ends there."""
-    if "\n" not in above:
+    if not above.endswith("\n"):  # within a line, or indented
         return ""
     if sign := begins_document(line):
         return sign

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext.text.excerpts import _documents, _parents, alone, excerpt, pieces, without_number
+from autocontext.text.excerpts import _documents, _frames, _parents, alone, excerpt, pieces, without_number
 from autocontext.text.reformatting import reformatted
 
 TEXTS = st.text(st.sampled_from('ab1 .,;\n"{}[]:…错。\\'), max_size=1_500) | st.lists(
@@ -801,3 +801,13 @@ def test_what_all_files_have_gives_way_to_what_each_says(head: str, frame: list[
     size = sum(len(lines[0]) + len(lines[2]) + 18 for lines in files)
     short = excerpt(text, size, worth)
     assert sum(line in short.text for line in said) >= 5
+
+
+@pytest.mark.parametrize(("share", "is_frame"), [(5, False), (6, True), (10, True)])
+def test_a_value_that_half_of_the_files_have_says_something_of_each(share: int, is_frame: bool) -> None:
+    files = [f"--- {n}.yaml\nname: x{n}\nreplicas: {2 if n < share else n + 7}\n}}" for n in range(10)]
+    text = "\n".join(files)
+    found = pieces(text)
+    said = [text[p.start : p.stop] for p in found]
+    frames = {said[i] for i in _frames(said, _documents(text, found, said))}
+    assert frames == ({"replicas: 2"} if is_frame else set())
