@@ -30,7 +30,7 @@ from autocontext.text.excerpts import (
     sums_up,
     without_number,
 )
-from autocontext.text.protocol_results import printed, said
+from autocontext.text.protocol_results import RECORD_KEY, printed, said
 from autocontext.text.rendering import one_line
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
@@ -93,8 +93,6 @@ _KEY_WORTH = 0.8
 """Worth of a key that the call does not have, beside the rest: the next call may need it, and nothing else has it."""
 _LEAST_FIELD = 0.02
 """Worth of a field far behind in its record."""
-RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
-"""A field that names a record: where the call has it, too, it tells nothing."""
 _OF_TASK = 0.5
 """Share of the words of a line in a report that stand in the call, from which on it only repeats its task."""
 _PARTS = re.compile(r"\s*(?:\|\||&&|[;|\n])\s*")

@@ -17,9 +17,10 @@ from typing import Any, Literal, TypeAlias
 
 from autocontext.caches import cached
 from autocontext.messages import ToolUseBlock, leaves
-from autocontext.notes.answers import RECORD_KEY, Answer
+from autocontext.notes.answers import Answer
 from autocontext.notes.commands import places_of, starts
 from autocontext.plan import is_plan_call, lists_steps
+from autocontext.text.protocol_results import RECORD_KEY
 from autocontext.text.rendering import one_line
 
 Effect: TypeAlias = Literal["reads", "changes", "runs"]
@@ -57,12 +58,25 @@ _READING_PROGRAMS = frozenset(
 """Programs that only read, unless a redirection follows; with options below."""
 _READING_COMMANDS = re.compile(r"sed -n |git (?:-C \S+ )?(?:log|show|diff|status|blame|grep)\b")
 _SQL_KEYS = ("query", "sql", "statement")
-_SQL_READS = re.compile(r"\s*(?:--.*\n\s*)*(?:select|with|values|show|explain|describe|table)\s", re.IGNORECASE)
+_SQL_TOOLS = frozenset({"sql", "psql", "mysql", "sqlite", "postgres", "db", "database"})
+"""Words of the names of tools whose queries are statements, whatever they begin with."""
+_SQL_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_SQL_COMMENT = re.compile(r"--[^\n'\"]*(?=\n|$)|/\*[^'\"]*?\*/")
+"""With a quote in it, it may be a part of a text."""
+_SQL_READS = re.compile(r"\s*(?:select|with|values|show|explain|describe|table)\b", re.IGNORECASE)
+_SQL_EVIDENCE = re.compile(
+    r"\s*(?:(?:(?:explain|with)\b.*?\b)?select\s+(?:[\d('*]|.*\bfrom\b)"
+    r"|insert\s+into\b|update\s+\S+\s+set\b|delete\s+from\b|merge\s+into\b"
+    r"|(?:create|alter|drop|truncate)\s+(?:or\s+replace\s+)?(?:temp|table|view|index|schema|function|materialized|unique)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What begins a statement, and no question in words that begins like one."""
 _SQL_WRITES = re.compile(
-    r"\b(?:insert\s+into|update\s+\S+\s+set|delete\s+from|merge\s+into"
-    r"|(?:create|alter|drop|truncate)\s+(?:or\s+replace\s+)?(?:temp|table|view|index|schema|function|materialized|unique))\b",
+    r"\b(?:insert|update|delete|merge|replace\s+into|into|create|alter|drop|truncate|grant|revoke|call|copy|lock|vacuum"
+    r"|begin|commit|set|nextval|setval)\b",
     re.IGNORECASE,
 )
+"""What changes something, wherever it stands; a name in quotes does not."""
 _READS_AT_END = frozenset({"search", "lookup"})
 """Last words of the names of such tools: web_search."""
 _OF_LOOP = re.compile(
@@ -366,13 +380,21 @@ def looks(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] |
     command = arguments.get("command")
     if isinstance(command, str) and (inner := words_of(command)):  # an editor: {"command": "view", "path": ...}
         return inner[0] in _READS
-    sql = next((value for key in _SQL_KEYS if isinstance(value := arguments.get(key), str)), "")[:LONGEST_COMMAND]
-    if _SQL_WRITES.search(sql):
-        return False
-    if _SQL_READS.match(sql):
-        return True
+    sql = next((value for key in _SQL_KEYS if isinstance(value := arguments.get(key), str)), "")
+    if (selects := _only_selects(sql, words)) is not None:
+        return selects
     reads = bool(words) and (words[0] in _READS or words[-1] in _READS_AT_END)
     return reads and not ("and" in words or "or" in words or "replace" in words)
+
+
+def _only_selects(text: str, words: Iterable[str]) -> bool | None:
+    """Whether statements of SQL only select; None for what is none. `words`: of the name of the tool."""
+    bare = _SQL_QUOTED.sub("''", _SQL_COMMENT.sub(" ", text[:LONGEST_COMMAND]))
+    statements = [part for part in bare.split(";") if part.strip()]
+    if not statements or (_SQL_TOOLS.isdisjoint(words) and not _SQL_EVIDENCE.match(statements[0])):
+        return None
+    reads = all(_SQL_READS.match(part) and not _SQL_WRITES.search(part) for part in statements)
+    return reads and len(text) <= LONGEST_COMMAND
 
 
 def _only_reads(command: str) -> bool:

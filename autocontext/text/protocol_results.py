@@ -42,6 +42,10 @@ _NO_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"nrtxuU])")
 """A backslash that `repr` would not write so: Python would warn of it."""
 _ENDED = frozenset({"ok", "success", "exit_code", "exitCode", "exit_status", "returncode", "return_code"})
 """Fields with how a program ended."""
+_WENT_WELL = ("ok", "success")
+RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
+"""A field that names a record."""
+_LONGEST_KEY = 80
 _FIELDS = {"content", "isError", "structuredContent", "_meta", "meta"}
 """Those of the protocol's record; one with others is something else."""
 _IS_ERROR = re.compile(r"\bisError=True\b[^'\"]*\Z")
@@ -89,7 +93,17 @@ def printed(text: str) -> str:
     # A single line is what a program printed if nothing else stands beside it than how it ended.
     beside = [key for key, value in record.items() if value not in ("", None, [], *texts)]
     alone = len(texts) == 1 and bool(beside) and _ENDED.issuperset(beside)
-    return "\n".join(texts) if alone or (long and long >= _MOST_OF_IT * sum(map(len, leaves(record)))) else words
+    is_output = alone or (long and long >= _MOST_OF_IT * sum(map(len, leaves(record))))
+    if not is_output or any(record.get(key) is False for key in _WENT_WELL):
+        return words
+    named = (found[0] for key in beside if (found := _field(key, words)))
+    return "\n".join((*named, *texts))
+
+
+def _field(key: str, text: str) -> re.Match[str] | None:
+    """A field with an id or the like, as it stands in a record: the next call may need it."""
+    pattern = rf"([\"']){re.escape(key)}\1\s*:\s*(?:{_STRING}|\"(?:[^\"\\]|\\.)*+\"|[\w.+-]+)"
+    return re.search(pattern, text) if RECORD_KEY.search(key) and len(key) <= _LONGEST_KEY else None
 
 
 def python_record(text: str) -> dict[str, Any] | None:
@@ -98,9 +112,9 @@ def python_record(text: str) -> dict[str, Any] | None:
         return None
     try:
         value = literal_eval(text.strip())
+        return value if isinstance(value, dict) and repr(value) == text.strip() else None
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    return value if isinstance(value, dict) and repr(value) == text.strip() else None
 
 
 def _texts(record: dict[str, Any]) -> Iterator[str]:

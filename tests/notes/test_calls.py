@@ -273,6 +273,14 @@ def test_a_tool_that_is_named_a_search_looks(tool: str, reads: bool) -> None:
         ("drop  table belege", False),
         ("begin; delete from belege", False),
         ("\\copy belege to 'a.csv'", False),
+        ("select 1; drop database prod", False),
+        ("select 1; truncate t", False),
+        ("select 1; UPDATE t AS x SET a=1", False),
+        ("select 1; grant all on t to bob", False),
+        ("select * into backup from t", False),
+        ("select setval('s', 1)", False),
+        ("select 'drop table t; --', \"update\" from t -- delete it", True),
+        ("select 1, " + "a" * 5_000 + " from t; drop table t", False),
     ],
 )
 @pytest.mark.parametrize("tool", ["sql", "run_sql", "数据库"])
@@ -283,9 +291,16 @@ def test_a_statement_that_only_selects_looks_whatever_the_tool_is_named(
     assert looks(tool, {key: statement}) is reads
 
 
+@pytest.mark.parametrize("query", ["table for two", "with sea view", "set of chairs", "show me all"])
+def test_a_question_in_words_is_no_statement(query: str) -> None:
+    assert looks("book", {"query": query}) is False
+    assert looks("web_search", {"query": query}) is True
+
+
 def test_a_query_that_inserts_looks_at_nothing() -> None:
     assert looks("query", {"sql": "insert into belege values (1)"}) is False
     assert looks("query", {"sql": "show belege"}) is True
+    assert looks("run_db", {"sql": "show belege"}) is True
 
 
 @pytest.mark.parametrize(

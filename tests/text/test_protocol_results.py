@@ -103,6 +103,16 @@ def test_so_is_a_single_line_beside_which_only_stands_how_it_ended(line: str) ->
     assert printed(kept) == kept
 
 
+@pytest.mark.parametrize("wrap", [json.dumps, str])
+def test_a_failure_and_a_key_beside_it_are_not_lost(wrap: Callable[[object], str]) -> None:
+    failed = wrap({"ok": False, "output": "all is well"})
+    assert printed(failed) == failed
+    failed = wrap({"success": False, "output": "all\nis\nwell"})
+    assert printed(failed) == failed
+    told = printed(wrap({"stdout": "one line\ntwo lines\nthree", "order_id": "ORD-77", "session_id": 12, "ms": 31}))
+    assert told.replace("'", '"') == '"order_id": "ORD-77"\n"session_id": 12\none line\ntwo lines\nthree'
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -125,6 +135,7 @@ def test_what_wraps_nothing_is_read_as_it_is(text: str) -> None:
 @given(st.text(st.sampled_from('<>/ab{}"\\n:, '), max_size=80))
 @example("{'a': '\\d\\n'}")
 @example("{'a': " + "-" * 9_000 + "1}\\n")
+@example("{'a': 0x" + "f" * 5_000 + ", 'b': '\\n'}")
 @example("{'a': " + "[" * 9_000 + "\\n")
 def test_any_text_may_be_printed(text: str) -> None:
     assert isinstance(printed(text), str)
