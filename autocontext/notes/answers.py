@@ -646,8 +646,10 @@ def came_back(
     several = _of_several(pieces, chosen)
     if not several and not answer.status and _failed_on_the_way(pieces, chosen, commands=_commands(call)):
         several = f" ({len(chosen)} of several lines)"
-    head = "… " if any(other < places[0] for other, _ in pieces) else ""
-    tail = " …" if any(other > places[-1] for other, _ in pieces) else ""
+    told = {piece for place, piece in pieces if place in chosen}
+    others = [place for place, piece in pieces if piece not in told]
+    head = "… " if any(other < places[0] for other in others) else ""
+    tail = " …" if any(other > places[-1] for other in others) else ""
     if all(_BEGINS_JSON.match(piece) for _, piece in pieces):  # one line of JSON may be an example in a text
         shown = _safe(" … ".join(stretches).rstrip(","))
         if head or tail or not (shown.startswith("{") and _RECORD_OR_FIELD.fullmatch(shown)):

@@ -1179,3 +1179,4 @@ def test_what_stands_above_and_below_the_line_that_an_action_is_told_by_is_marke
     assert "…" not in told(text, characters=len(last), looks=True).removesuffix('…"')
     assert "…" not in told(text, characters=1_000)
     assert told(last) == f'"{last}"'
+    assert told(f"{last}\n{last}\n{last}") == f'"{last}"'
