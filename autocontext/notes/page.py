@@ -21,7 +21,7 @@ from autocontext.notes.deeds import Deeds, Group
 from autocontext.notes.plan_part import PlanPart
 from autocontext.notes.quotes import Quotes
 from autocontext.notes.room import Claim, Room
-from autocontext.notes.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, Sentence
+from autocontext.notes.sentences import ASIDE, CLAUSE, GREETING, PASTE, RULE, Sentence
 from autocontext.notes.shown import InView, Shown, plan_fact
 from autocontext.notes.speech import Reason, Speech, notes, reasons
 from autocontext.notes.standing import instructions_read, running, where
@@ -305,7 +305,7 @@ class _Page:
         looked = [group for group in latest if group.newest.looks]
         said, self._filler = reasons(self._ledger, self._only, self._shown, focus=self._focus)
         typed, typed_sentences = self._claim_sentences(self._speech.typed())
-        pasted, pasted_sentences = self._claim_sentences(self._speech.sentences(PLAIN))
+        pasted, pasted_sentences = self._claim_sentences(self._speech.sentences(ASIDE))
         room.left -= sum(room.cost(h) for h, lines in ((CALLS, done), (LOOKED, looked), (REASONS, said)) if lines)
         claims = {
             "plan": plan,

@@ -15,12 +15,13 @@ from autocontext.caches import cached
 from autocontext.notes.values import known_values
 from autocontext.text.caseless import Caseless
 
-OUTPUT, GREETING, PASTE, PLAIN, CLAUSE, RULE = range(6)
-"""Worth of a user's sentence, ascending: politeness; the inside of a long paste; any other; an instruction, limit,
-permission or correction in a longer text, which may be pasted; the same in a short message."""
+OUTPUT, GREETING, PASTE, ASIDE, PLAIN, CLAUSE, RULE = range(7)
+"""Worth of a user's sentence, ascending: what a terminal printed; politeness; the inside of a long paste; any other of
+a longer text, which may be pasted; any other that they have typed; an instruction, limit, permission or correction in a
+longer text; the same in what they have typed."""
 
 _SHORT = 1_000
-"""Characters; in a longer message a rule counts as CLAUSE, as it may be pasted text."""
+"""Characters; what a user has typed. In a longer message something is pasted, as a rule."""
 _LONG = 4_000
 """Characters; a longer message of the user contains pasted text."""
 _PASTE_ENDS = 1_500
@@ -274,9 +275,9 @@ def of_user(text: str) -> tuple[Sentence, ...]:
             del diffs[0]
         in_diff = bool(diffs) and diffs[0][0] <= start
         worth = OUTPUT if printed else PASTE if in_diff else _worth(text[start:stop])
-        if worth == RULE and len(text) > _SHORT:
-            worth = CLAUSE
-        if is_paste and worth == PLAIN and _PASTE_ENDS < start < len(text) - _PASTE_ENDS:
+        if len(text) > _SHORT:
+            worth = {RULE: CLAUSE, PLAIN: ASIDE}.get(worth, worth)
+        if is_paste and worth == ASIDE and _PASTE_ENDS < start < len(text) - _PASTE_ENDS:
             worth = PASTE
         result.append(Sentence(start, stop, worth))
     if len(result) > _MOST:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -57,8 +57,6 @@ _SHOWN = 160
 _OPEN = " (open)"
 _FIELD_OF_TEXT = re.compile(r'"\w{1,40}": "')
 """What stands before a text that an agent has written as JSON."""
-_TYPED = 1_000
-"""Characters; in a longer message of the user something is pasted, as a rule."""
 _ANSWER = 60
 """Characters; a message of the user up to this length comes with the question that it answers."""
 
@@ -83,23 +81,20 @@ class Speech:
         self._lines: list[str] | None = None
 
     def sentences(self, worth: int, *, brief: bool | None = None) -> Iterator[tuple[int, Sentence]]:
-        """Sentences of this worth that the reader does not see, newest first, each text once; plain ones if pasted.
+        """Sentences of this worth that the reader does not see, newest first, each text once.
 
         Of instructions and limits those come first that are short and begin as such: they say as much, and cost little.
         `brief`: only the short ones, or only the others.
         """
-        if worth >= CLAUSE:
-            rules = (item for item, size in self._rules if brief is None or (size <= _SHORT_RULE) is brief)
-            return self._unseen(item for item in rules if item[1].worth == worth)
-        if worth == PLAIN:
-            return self._unseen(item for item in self._newest[worth] if not self._is_typed(item))
-        return self._unseen(self._newest[worth])
+        if worth < CLAUSE:
+            return self._unseen(item for item in self._newest if item[1].worth == worth)
+        rules = (item for item, size in self._rules if brief is None or (size <= _SHORT_RULE) is brief)
+        return self._unseen(item for item in rules if item[1].worth == worth)
 
     def typed(self) -> Iterator[tuple[int, Sentence]]:
         """What a user has typed, newest first: plain sentences, and the instructions that are not chosen yet."""
-        items = (item for worth in (PLAIN, CLAUSE, RULE) for item in self._newest[worth] if self._is_typed(item))
-        left = (item for item in items if item not in self._selection)
-        return self._unseen(sorted(left, key=lambda item: (item[0], item[1].start), reverse=True))
+        chosen = frozenset(self._selection)
+        return self._unseen(item for item in self._newest if item[1].worth in (PLAIN, RULE) and item not in chosen)
 
     def _unseen(self, items: Iterable[tuple[int, Sentence]]) -> Iterator[tuple[int, Sentence]]:
         """Those that the reader does not see, each text once."""
@@ -111,16 +106,9 @@ class Speech:
                 yield number, sentence
 
     @cached_property
-    def _newest(self) -> dict[int, list[tuple[int, Sentence]]]:
-        """The newest sentences by their worth, the last first."""
-        newest: dict[int, list[tuple[int, Sentence]]] = defaultdict(list)
-        for item in reversed(self._ledger.sentences_in(self._only, _MOST)):
-            newest[item[1].worth].append(item)
-        return newest
-
-    def _is_typed(self, item: tuple[int, Sentence]) -> bool:
-        """Whether a sentence's message is so short that a user has typed it; pasted text is said in passing."""
-        return len(words_of_user(self._ledger.messages[item[0] - 1])) <= _TYPED
+    def _newest(self) -> list[tuple[int, Sentence]]:
+        """The newest sentences, the last first."""
+        return self._ledger.sentences_in(self._only, _MOST)[::-1]
 
     @cached_property
     def _rules(self) -> list[tuple[tuple[int, Sentence], int]]:

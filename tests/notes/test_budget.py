@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autocontext.caches import forget_texts
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg
 from autocontext.notes.page import LINES
@@ -353,9 +354,10 @@ def test_a_note_about_few_messages_costs_as_much_in_a_long_history() -> None:
         ledger = WorkLedger.of(long_work(steps))
         last = len(ledger)
         page(ledger, 300, len, only=Runs([(last - 20, last - 11)]))  # works out what all notes share
+        forget_texts()  # other tests know some values and lines
         return python_calls(lambda: page(ledger, 300, len, only=Runs([(last - 10, last)])))
 
-    assert cost(300) <= 1.3 * cost(100)  # some values and lines may be known from other tests
+    assert cost(315) <= 1.1 * cost(105)  # both end with the same kinds of steps
 
 
 def test_a_note_tells_of_old_messages_however_much_came_after() -> None:

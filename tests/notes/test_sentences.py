@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 
 from autocontext.notes.sentences import (
+    ASIDE,
     CLAUSE,
     GREETING,
     OUTPUT,
@@ -126,8 +127,8 @@ def test_a_paste_is_worth_less_inside_but_a_rule_in_it_stays() -> None:
     lines[150] = "Never delete entry 150."
     text = "\n".join(["Look at this list.", *lines, "What do you see?"])
     found = {text[s.start : s.stop]: s.worth for s in of_user(text)}
-    assert found["Look at this list."] == PLAIN
-    assert found["What do you see?"] == PLAIN
+    assert found["Look at this list."] == ASIDE
+    assert found["What do you see?"] == ASIDE
     assert found[lines[100]] == PASTE
     assert found[lines[150]] == CLAUSE
 
