@@ -683,3 +683,16 @@ def test_nothing_is_folded_where_what_is_shortened_is_enough(rows: int) -> None:
     memory.add_message(user("And?"))
     kinds = {m.origin.kind for m in memory.get_messages() if m.origin is not None}
     assert kinds == {"stub"}
+
+
+@pytest.mark.parametrize(
+    "line", ["The page {} has row {} of the list", "Die Seite {} hat Zeile {} der Liste", "row={} id={} ok"]
+)
+@pytest.mark.parametrize(("lines", "cut"), [(9, False), (40, True)])
+def test_what_would_save_a_few_tokens_stays_as_it_is(line: str, lines: int, cut: bool) -> None:
+    work = [user("Go on.")]
+    for n in range(40):
+        text = "\n".join(line.format(n, n * 31 + k) for k in range(lines))
+        work += tool_exchange("visit", {"page": n}, text[: 350 if not cut else None])
+    memory = passed([*work, assistant("Read."), user("And?")])
+    assert any("left out" in r.text for m in memory.messages for r in m.tool_results) is cut
