@@ -174,7 +174,9 @@ _FIELD = re.compile(
 _KEY = r"\"(?:[^\"\\]|\\.){1,80}\"\s{0,40}:\s{0,40}"
 _RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST_RECORD}}}\}},?|{_FIELD.pattern}")
 """A short record is quoted whole, with its name: its fields alone would look like those of the record beside it."""
-_RECORD = re.compile(rf"(?P<part>{_KEY}… )?(?:{_KEY})?\{{(?P<fields>.*)\}},?")
+_PART_OF = re.compile(r'"(?:[^"\\]|\\.){1,80}": … ')
+"""Before a field or record inside of another one: what that is in it."""
+_RECORD = re.compile(rf"(?:{_PART_OF.pattern})?(?:{_KEY})?\{{(.*)\}},?")
 """A short record, after the name of the list it stands in."""
 _KEYS = re.compile(_KEY)
 _CLAUSE = re.compile(r"[,;] |[，；、。]| [—–-] ")
@@ -187,8 +189,6 @@ _RECORD_HEAD = re.compile(r"\d{1,3}[.)](?= )|[^\s\d\"'{}\[\]()]{3,40}\d[^\s\"'{}
 """What a record in a list of lines may begin with: its number in the list, or a name with a number such as an id."""
 _NO_DIGITS = str.maketrans("", "", "0123456789")
 _BRACKET = re.compile(r"(?:\"((?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40})?([\[{])|([\]}])|\"(?:[^\"\\]|\\.)*\"")
-_PART_OF = re.compile(r'"(?:[^"\\]|\\.){1,80}": … ')
-"""Before a field of a record inside of another one: what that is in it."""
 _FIELD_OF = re.compile(rf"(?:{_PART_OF.pattern})?{_KEY}")
 """The names of a field and of what it is a part of."""
 _BEGINS_JSON = re.compile(r'\{?\s*"(?:[^"\\]|\\.){1,80}"\s*:')
@@ -622,8 +622,8 @@ def came_back(
     if answer.empty or not pieces:
         return f"{answer.status}, nothing" if answer.status else "nothing"
     place, first = pieces[0]
-    if len(first) > characters and (record := _RECORD.fullmatch(first)):
-        first = first.removeprefix(record["part"] or "")
+    if len(first) > characters and _RECORD.fullmatch(first):
+        first = first.removeprefix(_part_of(first))
     if len(first) > characters and not (answer.status or _word_of_error(first) or STATEMENT.match(first)):
         end = max(first.rfind(sign, _LEAST_SENTENCE, characters) for sign in (". ", "。"))
         if end > 0:
@@ -636,9 +636,9 @@ def came_back(
     places = sorted(chosen)
     stretches = [chosen[places[0]]]
     for before, place in pairwise(places):
-        part = _PART_OF.match(chosen[place])
-        said = part[0] if part is not None and chosen[before].startswith(part[0]) else ""  # once of what follows
-        piece = chosen[place].removeprefix(said)
+        part = _part_of(chosen[place])
+        # Once of what follows.
+        piece = chosen[place].removeprefix(part) if chosen[before].startswith(part) else chosen[place]
         if _line_of(place) == _line_of(before) + 1:
             stretches[-1] += f" {piece}"
         else:
@@ -660,6 +660,12 @@ def came_back(
     return (f"{answer.status}: " if answer.status else "") + shown + several
 
 
+def _part_of(piece: str) -> str:
+    """What a piece is in the record around it, as it stands before it; "" for most."""
+    found = _PART_OF.match(piece)
+    return found[0] if found else ""
+
+
 def _record_of(place: int) -> int:
     """The record of a list that a field stands in; 0 for none, and for a line."""
     return place % _RECORD_PLACES if place >= _RECORD_PLACES else 0
@@ -677,7 +683,7 @@ def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left:
     """
     [at] = chosen
     record = _record_of(at)
-    part = found[0] if (found := _PART_OF.match(chosen[at])) else ""
+    part = _part_of(chosen[at])
     best: dict[str, int] = {}
     for place, piece in pieces:
         if len(best) == _MOST_TRIED:
@@ -764,7 +770,7 @@ def _kind(piece: str) -> tuple[str, ...]:
     if entry := _ENTRY.fullmatch(piece):
         return ("row" if entry[1] else "name",)
     if record := _RECORD.fullmatch(piece):
-        return tuple(_KEYS.findall(record["fields"]))
+        return tuple(_KEYS.findall(record[1]))
     words = piece.split(None, _LIKE_WORDS)
     return tuple(words[:_LIKE_WORDS]) if len(words) > _LIKE_WORDS and words[0][0] not in '"{[' else ()
 

@@ -49,11 +49,12 @@ _SAID_SHARE, _TYPED_SHARE = 0.25, 0.5
 """Share of the user's words in the room that the rules leave, and most of it for what they have typed."""
 _SHARES = {"plan": 0.12, "done": 0.40, "reasons": 0.25, "looked": 0.20}
 """First share of each other part in what is left then."""
-_CLAIMS = ("plan", "reasons", "done", "said", "looked")
-"""The order in which the parts then take the rest, after what a user has typed. The last one gives room back first.
+_CLAIMS = ("plan", "typed", "reasons", "done", "said", "looked")
+"""The order in which the parts then take the rest. The last one gives room back first, the user's words none.
 
 What the agent concluded says more of many calls than a line for each.
 """
+_OF_USER = ("typed", "said")
 _QUOTES_SHARE, _FOCUS_SHARE = 0.10, 0.35
 """Least share of quoted lines, without and with a focus."""
 _NOTES_SHARE = 0.30
@@ -309,6 +310,7 @@ class _Page:
         room.left -= sum(room.cost(h) for h, lines in ((CALLS, done), (LOOKED, looked), (REASONS, said)) if lines)
         claims = {
             "plan": plan,
+            "typed": typed,
             "said": pasted,
             "done": Claim(room, (deeds.line(group) for group in done)),
             "reasons": Claim(room, map(_reason, said)),
@@ -321,14 +323,12 @@ class _Page:
         shares = _SHARES if done else {**_SHARES, "looked": _SHARES["done"]}
         for part, share in shares.items():
             claims[part].take(int(room.left * share))
-        plan.take(room.left)
-        typed.take(self._said_budget - used)
         for part in _CLAIMS:
-            claims[part].take(self._said_budget - used if part == "said" else room.left)
+            claims[part].take(self._said_budget - used if part in _OF_USER else room.left)
 
         def excess() -> int:
             """Show what is claimed; the tokens over the budget."""
-            self._speech.choose(typed_sentences[: typed.size] + pasted_sentences[: pasted.size])
+            self._speech.choose((*typed_sentences[: typed.size], *pasted_sentences[: pasted.size]))
             self._set_plan(plan.size)
             self._told = {CALLS: done[: claims["done"].size], LOOKED: looked[: claims["looked"].size]}
             self._hidden = {CALLS: done[claims["done"].size :], LOOKED: looked[claims["looked"].size :]}
@@ -342,7 +342,7 @@ class _Page:
             self._names_share = 0.0
             over = excess()
         while over > 0:
-            if not any(claims[part].give_back(over) for part in reversed(_CLAIMS) if part != "said"):
+            if not any(claims[part].give_back(over) for part in reversed(_CLAIMS) if part not in _OF_USER):
                 return
             over = excess()
         if not self._names_share and any(self._hidden.values()):

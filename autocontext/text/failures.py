@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from autocontext.messages import ToolResultBlock
-from autocontext.text.protocol_results import said
+from autocontext.text.protocol_results import EXIT_KEYS, WENT_WELL, said
 
 FailureKind: TypeAlias = Literal[
     "validation_error", "not_found_error", "permission_error", "connection_error", "rate_limit_error",
@@ -44,7 +44,6 @@ _KINDS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     ("connection_error", re.compile(r"connection|network|unreachable|\bdns\b", re.IGNORECASE)),
     ("execution_error", re.compile(r"time[d]?[ _-]?out|\basync", re.IGNORECASE)),
 )
-_EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status")
 _STATUS_KEYS = ("status", "statusCode", "status_code", "http_status")
 _MESSAGE_KEYS = ("message", "msg", "error_description")
 _REASON_KEYS = (*_MESSAGE_KEYS, "detail", "details", "title", "reason")
@@ -97,11 +96,11 @@ def _json_object(text: str) -> Mapping[str, Any] | None:
 def _names_failure(fields: Mapping[str, Any]) -> bool:
     if fields.get("error") or fields.get("is_error") is True or fields.get("isError") is True:
         return True
-    if fields.get("success") is False or fields.get("ok") is False:
+    if any(fields.get(key) is False for key in WENT_WELL):
         return True
     if str(fields.get("status", "")).lower() in ("error", "failed", "failure"):
         return True
-    if any(isinstance(code := fields.get(key), int) and code != 0 for key in _EXIT_KEYS):
+    if any(isinstance(code := fields.get(key), int) and code != 0 for key in EXIT_KEYS):
         return True
     has_data = any(fields.get(key) for key in ("data", "result", "results"))
     return not has_data and (bool(fields.get("errors")) or _is_http_error(fields))

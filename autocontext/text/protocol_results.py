@@ -40,9 +40,12 @@ _LONGEST_PYTHON = 200_000
 """Characters; reading what Python printed takes ten times as long as JSON."""
 _NO_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"nrtxuU])")
 """A backslash that `repr` would not write so: Python would warn of it."""
-_ENDED = frozenset({"ok", "success", "exit_code", "exitCode", "exit_status", "returncode", "return_code"})
+EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status")
+WENT_WELL = ("success", "ok")
+_ENDED = frozenset({*EXIT_KEYS, *WENT_WELL})
 """Fields with how a program ended."""
-_WENT_WELL = ("ok", "success")
+_MAY_WRAP = re.compile(rf"\\n|\\u000[aA]|[\"'](?:{'|'.join(sorted(_ENDED))})[\"']")
+"""What a record around an output has: the end of a line, or how it ended. Most records need no reading so."""
 RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
 """A field that names a record."""
 _LONGEST_KEY = 80
@@ -82,7 +85,7 @@ def printed(text: str) -> str:
     words = said(text).text
     if (element := _ELEMENT.fullmatch(words)) is not None:
         words = element[2]
-    if not words.lstrip().startswith("{") or len(words) > _LONGEST:
+    if not words.lstrip().startswith("{") or len(words) > _LONGEST or not _MAY_WRAP.search(words):
         return words
     try:
         record = python_record(words) or json.loads(words)
@@ -94,7 +97,7 @@ def printed(text: str) -> str:
     beside = [key for key, value in record.items() if value not in ("", None, [], *texts)]
     alone = len(texts) == 1 and bool(beside) and _ENDED.issuperset(beside)
     is_output = alone or (long and long >= _MOST_OF_IT * sum(map(len, leaves(record))))
-    if not is_output or any(record.get(key) is False for key in _WENT_WELL):
+    if not is_output or any(record.get(key) is False for key in WENT_WELL):
         return words
     named = (found[0] for key in beside if (found := _field(key, words)))
     return "\n".join((*named, *texts))
