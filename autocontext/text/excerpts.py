@@ -284,7 +284,8 @@ def _documents(text: str, found: Sequence[Piece], said: Sequence[str]) -> dict[i
         _head_of(piece, text[found[i - 1].stop : piece.start] if i else "\n\n", text, *said[i : i + 2])
         for i, piece in enumerate(found)
     ]
-    times = Counter(filter(None, kinds))
+    again = Counter(said[i] for i, kind in enumerate(kinds) if kind)
+    times = Counter(kind for i, kind in enumerate(kinds) if kind and again[said[i]] == 1)
     # What comes first is outside; records are inside of all files.
     levels = {kind: (kind.endswith(":"), k) for k, kind in enumerate(times) if times[kind] >= _LEAST_DOCUMENTS}
     documents: dict[int, int] = {}
@@ -295,7 +296,7 @@ def _documents(text: str, found: Sequence[Piece], said: Sequence[str]) -> dict[i
             open_.pop()
         if open_:
             documents[i] = open_[-1][1]
-        if level is not None:
+        if level is not None and again[said[i]] == 1:  # what is said once more ends a file: "--- end of attachment ---"
             open_.append((level, i))
     return documents
 
@@ -305,6 +306,13 @@ def _frames(said: Sequence[str], documents: Mapping[int, int]) -> set[int]:
     times = Counter(said[i] for i in documents if sum(map(str.isalnum, said[i])) > 1)
     least = max(_LEAST_FRAME, _OF_FILES * len({*documents.values()}))
     return {i for i in documents if times[said[i]] >= least}
+
+
+def _marks_of_files(said: Sequence[str], documents: Mapping[int, int]) -> set[int]:
+    """Where lines stand that only say that a file begins or ends: not "--- FAIL: TestPool", which says more."""
+    heads, times = {*documents.values()}, Counter(said)
+    marks = (i for i, line in enumerate(said) if begins_document(line) and not ERROR.search(line))
+    return {i for i in marks if i in heads or times[said[i]] > 1}
 
 
 def _head_of(piece: Piece, above: str, text: str, line: str, below: str = "") -> str:
@@ -795,6 +803,7 @@ class Excerpts:
         for i, head in documents.items():
             parents[i] = max(parents[i], head)
         frames = _frames(said, documents)
+        heads = _marks_of_files(said, documents)
         lonely, rarity = alone(said), _rarity(said)
         worth_of = {piece: worth(piece) for piece in dict.fromkeys(said)}
         own = [worth_of[line] * rarity[i] for i, line in enumerate(said)]
@@ -811,7 +820,9 @@ class Excerpts:
             own[last] = _COUNTS
             self._worths[last] += _COUNTS
         # What only announces what stands below it stays with that, and what only separates beside what it separates.
-        dependent = _announcing(said) | {i for i, line in enumerate(said) if _separates(line)}
+        dependent = _announcing(said) | heads | {i for i, line in enumerate(said) if _separates(line)}
+        outcomes = {i for i, line in enumerate(said) if outcome and " ".join(line.split()) == outcome}
+        dependent -= outcomes
         self._first = [i for i, worth in enumerate(own) if (worth > 0 or i in lonely) and i not in dependent]
         for i in self._first:
             self._worths[i] += _OWN * _is_own_field(text, found[i])
@@ -821,8 +832,8 @@ class Excerpts:
             self._worths[i] += _ALONE * (own[i] > 0)
         for i in {0, len(found) - 1, *lonely} if found else ():
             self._worths[i] += _ALONE if i in lonely else _AT_ENDS * (own[i] > 0)
-        for i in self._first if outcome else ():
-            self._worths[i] += _OUTCOME * (" ".join(said[i].split()) == outcome)
+        for i in outcomes.intersection(self._first):
+            self._worths[i] += _OUTCOME
         numbered = _Numbered.of(text, found, said)
         for i in numbered.below:
             self._worths[i] += _OUTCOME

@@ -757,6 +757,46 @@ def test_a_head_within_a_file_stands_below_that_of_the_file() -> None:
     assert lines[-2:] == ["--- ANEXO 13", "TOTAL 13,50 EUR"]
 
 
+ATTACHED = {
+    "correio": ("=== caixa/{0}.txt", "--- ANEXO: talao-{0}.pdf ---", "--- FIM DO ANEXO ---"),
+    "post": ("==> post/{0}.eml <==", "-----BEGIN BELEG {0}-----", "-----ENDE DES BELEGS-----"),
+    "邮件": ("=== 邮件 {0} ===", "--- 附件 {0} ---", "--- 附件结束 ---"),
+}
+
+
+@pytest.mark.parametrize(("mail", "begin", "end"), ATTACHED.values(), ids=ATTACHED)
+def test_a_line_that_ends_each_file_is_the_head_of_none(mail: str, begin: str, end: str) -> None:
+    items = [f"item {k} of a long list of things" for k in range(8)]
+    mails = [
+        "\n".join((mail.format(n), begin.format(n), *items, f"TOTAL {n},50 EUR", end, *items, f"Regards from town {n}."))
+        for n in range(10, 16)
+    ]
+    text, heads = "\n".join(mails), [mail.format(n) for n in range(10, 16)]
+    short = excerpt(text, 200, lambda piece: 9.0 * ("town 13" in piece) + 0.01)
+    lines = short.text.split("\n")
+    assert [line for line in lines[: lines.index("Regards from town 13.")] if line in heads][-1] == mail.format(13)
+    assert f"…\n{end}" not in short.text
+    total = excerpt(text, 200, lambda piece: 9.0 * ("TOTAL 13" in piece) + 0.01).text.split("\n")
+    above = [line for line in total[: total.index("TOTAL 13,50 EUR")] if line not in (*items, "…")]
+    assert above[-2:] == [mail.format(13), begin.format(13)]
+
+
+@pytest.mark.parametrize("head", ["--- envs/{}.hcl", "==> mesures/T{}.csv <==", "=== 收据 {} ==="])
+def test_the_name_of_a_file_stands_only_above_a_part_of_it(head: str) -> None:
+    heads = [head.format(n) for n in range(10, 18)]
+    files = {h: [f"line {k} of {h}, with much that is not needed: {'x' * 40}" for k in range(5)] for h in heads}
+    text = "\n".join("\n".join((h, *lines)) for h, lines in files.items())
+    short = excerpt(text, 240, lambda piece: 5.0 if piece in heads else 0.5).text
+    lines = [line for line in short.split("\n") if line != "…"]
+    assert {*heads} & {*lines}
+    assert all(below in files[above] for above, below in pairwise([*lines, ""]) if above in heads)
+
+
+def test_a_failed_test_is_told_by_its_own_line() -> None:
+    text = "\n".join(f"--- {'FAIL' if n == 7 else 'PASS'}: TestPool{n} (0.0{n}s)" for n in range(10))
+    assert "--- FAIL: TestPool7 (0.07s)" in excerpt(text, 60, lambda piece: 9.0 * ("FAIL" in piece) + 0.01).text
+
+
 @pytest.mark.parametrize(
     "text", ["Note: a\n\nMore of it.\n\nNote: b\n\nThe end of it.", "a\n---\nb\n---\nc", "k: v\nl: w"]
 )
