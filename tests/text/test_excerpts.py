@@ -768,7 +768,17 @@ ATTACHED = {
 def test_a_line_that_ends_each_file_is_the_head_of_none(mail: str, begin: str, end: str) -> None:
     items = [f"item {k} of a long list of things" for k in range(8)]
     mails = [
-        "\n".join((mail.format(n), begin.format(n), *items, f"TOTAL {n},50 EUR", end, *items, f"Regards from town {n}."))
+        "\n".join(
+            (
+                mail.format(n),
+                begin.format(n),
+                *items,
+                f"TOTAL {n},50 EUR",
+                end,
+                *items,
+                f"Regards from town {n}.",
+            )
+        )
         for n in range(10, 16)
     ]
     text, heads = "\n".join(mails), [mail.format(n) for n in range(10, 16)]
