@@ -58,13 +58,14 @@ def reformatted(text: str) -> str | None:
     """The same in a shorter form; None if there is none."""
     opened = said(text)
     # What its escapes stood for must not come into a request: half of an emoji cannot be encoded.
-    words = opened.text if opened.whole and not any(map(is_hidden, {*opened.text})) else text
+    plain = _seen(opened.text) if opened.whole else None
+    words = text if plain is None else plain
     lines = in_lines(words)
     is_better = lines is not None and (len(lines) <= _WORTHWHILE * len(words) or _HAS_TEXT.search(lines))
     told = lines if lines is not None and is_better else words
     if told == text:
         return None
-    return f"isError: true\n{told}" if opened.is_error and words == opened.text else told
+    return f"isError: true\n{told}" if opened.is_error and words == plain else told
 
 
 def in_lines(text: str) -> str | None:
@@ -163,12 +164,20 @@ def _to_the_end(record: _Json, key: str | None) -> Iterator[str]:
 def _body(text: str) -> tuple[str, str]:
     """A text without its last end of a line, and the sign for how many it has."""
     body = text.removesuffix("\n")
-    return body, "-" if body == text else "+" if body.endswith("\n") or not body else ""
+    return _seen(body) or "", "-" if body == text else "+" if body.endswith("\n") or not body else ""
 
 
 def _has_lines(text: str) -> bool:
-    """Whether a text stands below its key, line by line: nothing in it needs an escape."""
-    return text.count("\n") >= _LEAST_LINES - 1 and not any(map(is_hidden, {*text}))
+    """Whether a text stands below its key, line by line."""
+    return text.count("\n") >= _LEAST_LINES - 1 and _seen(text) is not None
+
+
+def _seen(text: str) -> str | None:
+    """A text with what is invisible in it escaped; None if such an escape could be one that the text has."""
+    hidden = [*filter(is_hidden, {*text})]
+    if not hidden or "\\" in text:
+        return None if hidden else text
+    return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in hidden})
 
 
 def _table(value: _Json) -> list[list[str]]:
