@@ -167,6 +167,8 @@ _COLONS = (":", "：")
 _COUNT = re.compile(r"(?:^|[\s(])\d[\d.,]*(?=[\s:：)]|$)")
 """A number by itself, unlike that in a name."""
 _ENDS_OF_SENTENCE = (".", "!", "。", "！", *_COLONS)
+_RULE, _BETWEEN_COLUMNS = "-=:|+ ", re.compile(r"[-=:][ |+]+[-=:]")
+"""What the line below the names of columns consists of, and what it has between two of them."""
 _IS_EXCEPTION = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)(?::|$)")
 _FIELD = re.compile(
     r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}(?P<value>\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false),?"
@@ -386,9 +388,13 @@ class _Lines:
         if worth > _OF_ECHO and k and _HEADER.fullmatch(self.said[k - 1][1]):
             worth += _EXCEPTION
         around = not self._looks and line in self.numbered  # what stands around a change is no answer
-        if around or (k < self._last and _is_head(line)) or (self._is_report and self._repeats_task(line)):
+        if around or (k < self._last and self._is_head(k)) or (self._is_report and self._repeats_task(line)):
             worth = min(worth, _OF_ECHO)
         return worth + _ALONE * (k in self._lonely and worth > _OF_ECHO)
+
+    def _is_head(self, k: int) -> bool:
+        """Whether a line only says what stands below it: the names of columns would read as if there were no rows."""
+        return _is_head(self.said[k][1]) or _rules_columns(self.said[k + 1][1])
 
     def _repeats_task(self, line: str) -> bool:
         """Whether a line of a report only says what the call asked for."""
@@ -416,8 +422,13 @@ def _statement(line: str, *, more: bool) -> str:
 
 
 def _is_head(line: str) -> bool:
-    """Whether a line only says what stands below it: it counts, defines and refuses nothing."""
+    """Whether a line only announces what stands below it: it counts, defines and refuses nothing."""
     return line.endswith(_COLONS) and not (_COUNT.search(line) or defines(line) or _may_give_reason(line))
+
+
+def _rules_columns(line: str) -> bool:
+    """Whether a line stands below the names of several columns."""
+    return not line.strip(_RULE) and _BETWEEN_COLUMNS.search(line) is not None
 
 
 @cached(_READ)
@@ -737,7 +748,9 @@ def _of_several(pieces: Sequence[tuple[int, str]], chosen: Collection[int]) -> s
         return ""
     others = [piece for place, piece in pieces if _record_of(place) and _record_of(place) not in records]
     told = {_name_of(piece) for place, piece in pieces if place in chosen} if others else ()
-    return " (1 of several)" if any(_name_of(piece) in told for piece in others) else ""
+    if not any(_name_of(piece) in told for piece in others):
+        return ""
+    return " (1 of several parts)" if "" in told else " (1 of several)"
 
 
 def _name_of(piece: str) -> str:

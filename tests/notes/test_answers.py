@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,11 +37,10 @@ def told(
     call: str = "",
     looks: bool = False,
     beside: str = "",
+    used: Callable[[str], float] = lambda _: 0.0,
 ) -> str:
     answer = answer_of(ToolResultBlock(id="a", output=text, is_error=is_error))
-    pieces = telling(
-        text, answer, used=lambda _: 0.0, call=call, looks=looks, beside=lines_and_fields(beside) if beside else ()
-    )
+    pieces = telling(text, answer, used=used, call=call, looks=looks, beside=lines_and_fields(beside) if beside else ())
     return came_back(pieces, answer, characters, looks=looks)
 
 
@@ -744,6 +744,26 @@ def test_one_of_several_records_does_not_look_like_the_only_one(
     assert answer.endswith("of several)") is (len(shown) < len(records))
 
 
+TABLES = {
+    "psql": [" kundennummer | segment | betrag ", "--------------+---------+--------", " K-100{0} | gross | {0}33.84"],
+    "markdown": ["| 单号 | 状态 | 金额 |", "| --- | --- | --- |", "| D-20{0} | 已付款 | {0}7.50 |"],
+    "pip": ["Paket        Fassung", "------------ -------", "größe_{0}     {0}.7"],
+}
+
+
+@pytest.mark.parametrize(("head", "rule", "row"), TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize("characters", [40, 60])
+def test_the_names_of_columns_do_not_stand_for_what_came_back(
+    head: str, rule: str, row: str, looks: bool, characters: int
+) -> None:
+    rows = [" ".join(row.format(n).split()) for n in range(10, 14)]
+    answer = told(
+        "\n".join((head, rule, *rows)), characters=characters, looks=looks, used=lambda value: 5.0 * (value in head)
+    )
+    assert any(line in answer for line in rows)
+
+
 @pytest.mark.parametrize(
     ("key", "field", "values"),
     [
@@ -1162,7 +1182,7 @@ def test_of_several_files_lines_of_one_are_told_and_that_there_are_others(
     files = {n: [head.format(n), *(line.format(n) for line in body)] for n in range(11, 15)}
     answer = told("\n".join(line for lines in files.values() for line in lines), characters=characters)
     assert sum(any(line in answer for line in lines) for lines in files.values()) == 1
-    assert answer.endswith("(1 of several)")
+    assert answer.endswith("(1 of several parts)")
 
 
 @pytest.mark.parametrize(

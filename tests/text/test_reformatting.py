@@ -26,7 +26,7 @@ def read(told: str) -> Any:
     value = _read(told) if told else {}
     if last:
         assert not rest.endswith("\n") or last[2]
-        value[_key(f"{last[1]}:")[0]] = rest + "\n" * (last[2] != "-")
+        value[_key(f"{last[1]}:")[0]] = _unescaped(rest) + "\n" * (last[2] != "-")
     return value
 
 
@@ -61,7 +61,14 @@ def _text(lines: list[tuple[int, str]], indent: int, ends: str) -> tuple[str, li
     own = next((k for k, (at, _) in enumerate(lines) if at < indent), len(lines))
     said = "\n".join(" " * (at - indent) + line for at, line in lines[:own])
     assert said.endswith("\n") is (ends == "+") or not said or ends == "-"
-    return said + "\n" * (ends != "-"), lines[own:]
+    return _unescaped(said) + "\n" * (ends != "-"), lines[own:]
+
+
+def _unescaped(text: str) -> str:
+    """A text whose backslashes begin the escapes of invisible characters, if there are any of those."""
+    escapes = re.findall(r"\\u[0-9a-f]{4}|\\.", text)
+    hidden = escapes and all(re.fullmatch(r"\\(?:u[0-9a-f]{4}|[bf])", escape) for escape in escapes)
+    return json.loads(f'"{json.dumps(text)[1:-1].replace(chr(92) * 2, chr(92))}"') if hidden else text
 
 
 def _key(line: str) -> tuple[str, str]:
@@ -274,6 +281,20 @@ def test_records_by_their_keys_are_a_table_whose_first_column_is_the_key() -> No
 
 
 @pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        ("\ufeffconto;dare\n10;5,00\n11;6,00\n", "\\ufeffconto;dare\n10;5,00\n11;6,00"),
+        ("ok\n\x1b[31mFEHLER\x1b[0m in Zeile 3\nEnde\n", "ok\n\\u001b[31mFEHLER\\u001b[0m in Zeile 3\nEnde"),
+        ("一\n二\u202e\n三\U000e0041\n", "一\n二\\u202e\n三\\udb40\\udc41"),
+    ],
+)
+def test_what_is_invisible_in_a_printed_text_is_escaped(printed: str, told: str) -> None:
+    for record in (json.dumps({"code": 0, "out": printed}), repr({"code": 0, "out": printed})):
+        assert reformatted(record) == f"code: 0\nout: <<\n{told}"
+    assert reformatted(json.dumps({"code": 0, "out": f"{printed}C:\\users\n"})) is None
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "plain words",
@@ -368,15 +389,20 @@ def test_without_room_for_a_row_the_text_itself_is_cut() -> None:
     assert not short.reformatted
 
 
-@pytest.mark.parametrize("sign", ["\ud83d", "\x00", "\x1b[2J", "\u202e"])
-def test_signs_that_were_escaped_stay_so(sign: str) -> None:
+@pytest.mark.parametrize(
+    ("sign", "escaped"),
+    [("\ud83d", r"\ud83d"), ("\x00", r"\u0000"), ("\x1b[2J", r"\u001b[2J"), ("\u202e", r"\u202e")],
+)
+def test_signs_that_were_escaped_stay_so(sign: str, escaped: str) -> None:
     """A tool that cuts an emoji in two must not make a request that cannot be encoded."""
     lines = "\n".join(f'Zeile "{n}" der Liste {sign}' for n in range(20))
     answer = json.dumps({"content": [{"type": "text", "text": lines}]})
     assert answer.isascii()
-    assert reformatted(answer) is None
+    told = lines.replace(sign, escaped)
+    assert reformatted(answer) == told
     printed = f"meta=None content=[TextContent(type='text', text={lines!r}, annotations=None)] isError=False"
-    assert reformatted(printed) is None
+    assert reformatted(printed) == told
+    assert reformatted(json.dumps({"content": [{"type": "text", "text": f"C:\\u{lines}"}]})) is None
 
 
 @pytest.mark.parametrize(
@@ -421,8 +447,8 @@ def test_a_text_of_several_lines_stands_below_its_key(output: str, sign: str) ->
     )
 
 
-@pytest.mark.parametrize("text", ["one line", "two\nlines", "a\nb\x1b[0m\nc", "a\nb\ud800\nc"])
-def test_one_of_fewer_lines_or_with_what_needs_an_escape_does_not(text: str) -> None:
+@pytest.mark.parametrize("text", ["one line", "two\nlines", "C:\\a\nb\x1b[0m\nc", "\\ud800\nb\ud800\nc"])
+def test_one_of_fewer_lines_or_with_escapes_of_its_own_does_not(text: str) -> None:
     assert reformatted(json.dumps({"exit_code": 0, "output": text})) is None
 
 
