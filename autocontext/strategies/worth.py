@@ -39,6 +39,10 @@ _NO_VALUE = re.compile(
     r'|(?:- )?[\w-]{1,80}: (?:null|""|\[\]|\{\})'
 )
 """Fields of JSON that hold nothing, also as lines of `text.reformatting`."""
+_MARKUP = re.compile(
+    r"(?:</?\w[\w.:-]*>|<(?:!doctype|\?xml|html|head|meta|link|script|style|body)\b[^<>]*>|\s)+", re.IGNORECASE
+)
+"""Elements without a word, and the head of a page."""
 
 
 class Worth:
@@ -130,7 +134,7 @@ class Worth:
         return self._steps[index]
 
     def _rate(self, index: int, step: frozenset[str], called: str, piece: str) -> float:
-        if _NO_VALUE.fullmatch(piece):
+        if _NO_VALUE.fullmatch(piece) or (piece.startswith("<") and _MARKUP.fullmatch(piece)):
             return 0.0
         # Its call says it; but what a shell echoes may say which of two things has happened.
         echoed = piece.rstrip(",") in called or (piece.startswith("|") and _has_cells(called, piece))

@@ -419,6 +419,34 @@ def test_fields_that_hold_nothing_go_first() -> None:
 
 
 @pytest.mark.parametrize(
+    ("head", "line", "foot"),
+    [
+        (
+            ["<!DOCTYPE html>", '<html lang="ko">', "<head>", '<meta charset="utf-8">', "</head>", "<body>", "<main>"],
+            "<p>자전거 {0}번: {0},000원</p>",
+            ["</main>", "</body>", "</html>"],
+        ),
+        (
+            ['<?xml version="1.0" encoding="UTF-8"?>', "<lager>", "<halle>", "<bestand>"],
+            "<artikel>Schraube M{0}</artikel>",
+            ["</bestand>", "</halle>", "</lager>"],
+        ),
+        (["<results>", "<page>", "<items>"], "<item>order {0} is late</item>", ["</items>", "</page>", "</results>"]),
+    ],
+)
+def test_markup_without_a_word_goes_before_what_it_is_around(head: list[str], line: str, foot: list[str]) -> None:
+    page = "\n".join([*head, *(line.format(n) for n in range(60)), *foot])
+    work = [user("Where is it?"), *tool_exchange("fetch", {"url": "a"}, page), assistant("Read.")]
+    for n in range(8):
+        work += tool_exchange("note", {"n": n}, f"noted {n} " * 100)
+    result = passed([*work, assistant("Noted."), user("And?")]).messages[2].tool_results[0].text
+    assert "left out" in result
+    shown = result.split("\n")
+    assert sum(line.format(n) in shown for n in range(60)) >= 3
+    assert not {*head, *foot} & {*shown}
+
+
+@pytest.mark.parametrize(
     ("line", "said", "edited"),
     [
         ("def pool_{0}(size): return [connect({0})] * size", "Now `pool_{0}` must close what it connects.", ""),
