@@ -645,15 +645,15 @@ def came_back(
     chosen = {place: _cut(first, characters)}
     _add_beside(chosen, pieces, characters - len(chosen[place]))
     places = sorted(chosen)
-    stretches = [chosen[places[0]]]
+    stretches = [[chosen[places[0]]]]
     for before, place in pairwise(places):
         part = _part_of(chosen[place])
         # Once of what follows.
         piece = chosen[place].removeprefix(part) if chosen[before].startswith(part) else chosen[place]
         if _line_of(place) == _line_of(before) + 1:
-            stretches[-1] += f" {piece}"
+            stretches[-1].append(piece)
         else:
-            stretches.append(piece)
+            stretches.append([piece])
     several = _of_several(pieces, chosen)
     if not several and not answer.status and _failed_on_the_way(pieces, chosen, commands=_commands(call)):
         several = f" ({len(chosen)} of several lines)"
@@ -662,11 +662,11 @@ def came_back(
     head = "… " if any(other < places[0] for other in others) else ""
     tail = " …" if any(other > places[-1] for other in others) else ""
     if all(_BEGINS_JSON.match(piece) for _, piece in pieces):  # one line of JSON may be an example in a text
-        shown = _safe(" … ".join(stretches).rstrip(","))
+        shown = _safe(" … ".join(map(" ".join, stretches)).rstrip(","))
         if head or tail or not (shown.startswith("{") and _RECORD_OR_FIELD.fullmatch(shown)):
             shown = f"{{{head}{shown}{tail}}}"
-    else:  # each in quotes of its own: two lines from different places are no sentence
-        shown = " … ".join(map(quoted, stretches))
+    else:  # each line in quotes of its own: two rows are not one, and no sentence
+        shown = " … ".join(" ".join(map(quoted, lines)) for lines in stretches)
         shown = shown if looks or several else f"{head}{shown}{tail}"
     return (f"{answer.status}: " if answer.status else "") + shown + several
 

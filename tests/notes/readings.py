@@ -272,8 +272,12 @@ class Reading:
         whole = answers[first.end() : last.start()]  # a quote in the words looks like an end
 
         def all_stand(words: str, text: str) -> bool:
-            """Stretches from different places have quotes of their own."""
-            return all(stands(s, text) or squeezed(s.strip("…")) in squeezed(text) for s in words.split('" … "'))
+            """Lines have quotes of their own, with "…" between those from different places."""
+            said = squeezed(text)
+            return all(
+                stands(s, text) or squeezed(s.strip("…")) in said or squeezed(s.strip("…").replace('" "', "")) in said
+                for s in words.split('" … "')
+            )
 
         return all(any(all_stand(q, t) for t in texts) for q in quotes) or any(all_stand(whole, t) for t in texts)
 

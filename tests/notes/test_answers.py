@@ -744,6 +744,18 @@ def test_one_of_several_records_does_not_look_like_the_only_one(
     assert answer.endswith("of several)") is (len(shown) < len(records))
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("release/1.4 26-06-01 open", "main 26-06-02 closed"),
+        ("-rw-r--r-- 1 625 größe.md", "-rw-r--r-- 1 1532 preise.csv"),
+        ("совпало 14, разошлось 0", "прогонов 120, разошлось 0"),
+    ],
+)
+def test_two_rows_do_not_read_as_one(first: str, second: str) -> None:
+    assert f'"{first}" "{second}"' in told(f"{first}\n{second}", characters=100)
+
+
 TABLES = {
     "psql": [" kundennummer | segment | betrag ", "--------------+---------+--------", " K-100{0} | gross | {0}33.84"],
     "markdown": ["| 单号 | 状态 | 金额 |", "| --- | --- | --- |", "| D-20{0} | 已付款 | {0}7.50 |"],
@@ -1076,7 +1088,7 @@ def test_beside_a_line_of_a_page_stand_those_next_to_it(name: str, price: str, w
     pieces = telling(text, answer_of(ToolResultBlock(id="a", output=text)), used=lambda v: 1.0 * ("555" in v))
     assert pieces[0][1] == price
     shown = came_back(pieces, Answer("", empty=False), 160)
-    assert f"{name} {price} {where}" in shown
+    assert f'"{name}" "{price}" "{where}"' in shown
     assert "2402.12084" not in shown
 
 
