@@ -274,10 +274,14 @@ class Reading:
         def all_stand(words: str, text: str) -> bool:
             """Lines have quotes of their own, with "…" between those from different places."""
             said = squeezed(text)
-            return all(
-                stands(s, text) or squeezed(s.strip("…")) in said or squeezed(s.strip("…").replace('" "', "")) in said
-                for s in words.split('" … "')
-            )
+
+            def stands_there(stretch: str) -> bool:
+                if stands(stretch, text) or squeezed(stretch.strip("…").replace('" "', "")) in said:
+                    return True
+                lines = stretch.split('" "')
+                return "…" in stretch and all(stands(x, text) or squeezed(x.strip("…")) in said for x in lines)
+
+            return all(map(stands_there, words.split('" … "')))
 
         return all(any(all_stand(q, t) for t in texts) for q in quotes) or any(all_stand(whole, t) for t in texts)
 
