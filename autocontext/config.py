@@ -92,7 +92,7 @@ class AutoContextConfig(Value):
     instruction_sources: tuple[str, ...] = INSTRUCTION_SOURCES
     """Files with instructions for the agent (a name, or a pattern such as ".cursor/rules/*.mdc") and words of the names
     of tools that load some: the newest result of reading each stays in view unshortened, up to a tenth of `max_token`
-    altogether. () for none."""
+    altogether. So does that of a file which the system text names, until a call has changed it. () for none."""
     large_payload_threshold: int = Field(default=5 * 1024, ge=1)
     """Characters; a text longer than this is large: for strategies 2, 3 and 5, and for `Session.call_tool`."""
 

@@ -407,7 +407,9 @@ class Deeds:
         alone = thing.startswith("\n") or len(groups) == 1
         if not alone:
             first = min(call.number for group in groups for call in group.calls)
-            yield f"m{first}-m{groups[-1].newest.number} {_unforged(thing)}:"
+            last = groups[-1].newest.number
+            span = f"m{first}" if first == last else f"m{first}-m{last}"
+            yield f"{span} {_unforged(thing)}:"
         for group in groups:
             text, head, answer, then = self._parts(group, thing="" if alone else thing)
             before = told.setdefault((group.newest.name, answer), group.newest.number)

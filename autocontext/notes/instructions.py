@@ -21,6 +21,10 @@ _READS = frozenset({"read", "view", "open", "cat", "get", "show", "load", "fetch
 _PROGRAMS = frozenset({"cat", "nl", "bat", "less", "more", "head", "tail", "sed"})
 _IN_PART = frozenset({"head", "tail", "sed", "grep", "egrep", "rg", "awk", "cut"})
 """Programs that show a part of what they read."""
+_LEAST_STEM = 3
+"""Characters of a file's name before its ending: "e.g" is none."""
+_PATTERN = re.compile(r"[*?\[\]]")
+"""A sign of a pattern for names."""
 _ABSOLUTE = re.compile(r"[/~]|[A-Za-z]:/|\w+://")
 
 
@@ -51,19 +55,34 @@ def instructions_of(use: ToolUseBlock, sources: tuple[str, ...]) -> Instructions
         reading = reading_of(use)
         label = next((str(v) for v in use.input.values() if isinstance(v, str) and v.strip()), "")
         return Instructions((reading.subject,), f"{use.name} {label}".strip(), reading.part, surely=True)
+    files = tuple(path for path in files_read(use) if is_source.match(_lower(path)))
+    if not files:
+        return None
     if line := command_line(use.input):
-        files = tuple(path for path in _files_read(line) if is_source.match(_lower(path)))
         programs = {command.split(None, 1)[0] for command in commands_of(line)}
         part = "" if programs.isdisjoint(_IN_PART) else " ".join(line.split())
     else:
-        path, command = path_of(use.input), use.input.get("command")
-        reads = not _READS.isdisjoint((*words, *(words_of(command) if isinstance(command, str) else ())))
-        files = (path,) if path and reads and is_source.match(_lower(path)) else ()
-        part = reading_of(use).part if files else ""
-    if not files:
-        return None
+        part = reading_of(use).part
     names = tuple(posixpath.normpath(_slashes(path)) for path in files)
     return Instructions(names, ", ".join(files), part, surely=all(map(_ABSOLUTE.match, names)))
+
+
+def files_read(use: ToolUseBlock) -> tuple[str, ...]:
+    """The files that a call reads, as it names them."""
+    if line := command_line(use.input):
+        return tuple(_files_read(line))
+    path, command = path_of(use.input), use.input.get("command")
+    words = (*words_of(use.name), *(words_of(command) if isinstance(command, str) else ()))
+    return (path,) if path and not _READS.isdisjoint(words) else ()
+
+
+def names_file(text: str, path: str) -> bool:
+    """Whether a text names a file, in whatever folder: its name with an ending, and not within a longer name."""
+    name = posixpath.basename(_slashes(path))
+    stem, dot, ending = name.rpartition(".")
+    if not dot or len(stem) < _LEAST_STEM or not ending.isalnum() or _PATTERN.search(name):
+        return False
+    return re.search(rf"(?<![A-Za-z0-9_.-]){re.escape(name)}(?![A-Za-z0-9_])", text) is not None
 
 
 @cached(64)

@@ -1,10 +1,12 @@
 """The readings of instruction files and skills that stay in view: the newest of each, up to a tenth of the window.
 
-They are found anew in every view. An edit leaves them as they are, so the next pass finds them again.
+A file that the system text names is one, too: the rules of a house, a protocol, a list of prices; until a call has
+changed it. They are found anew in every view. An edit leaves them as they are, so the next pass finds them again.
 """
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -41,17 +43,32 @@ class _Reading:
     output: ToolResultBlock
     whole: bool
     """Whether no edit has shortened the result."""
+    named: bool
+    """Whether only the system text says that these are instructions."""
 
 
 def instructions(config: AutoContextConfig, view: View) -> Mapping[str, frozenset[int]]:
     """By the message's id, the indices of the results that stay as they are."""
     sources, room = config.instruction_sources, config.max_token // _SHARE
-    return view.remembered((instructions, sources, room), lambda: _kept(view, sources, room)) if sources else {}
+    if not sources:
+        return {}
+    return view.remembered((instructions, sources, room), lambda: _kept(view, sources, room))
+
+
+def _named(view: View) -> list[str]:
+    """The names of files that were read and that the system text names."""
+    from autocontext.notes.instructions import files_read, names_file  # noqa: PLC0415 (as below)
+
+    system = "\n".join(m.text for m in view.messages if m.role == "system")
+    paths = dict.fromkeys(path for pair in view.answers for path in files_read(pair.use)) if system else ()
+    return [posixpath.basename(path.replace("\\", "/")) for path in paths if names_file(system, path)]
 
 
 def _kept(view: View, sources: tuple[str, ...], room: int) -> Mapping[str, frozenset[int]]:
     kept: dict[str, frozenset[int]] = {}
     for reading in _newest(view, sources):
+        if reading.named and _changed(view, reading):
+            continue
         message = view.messages[reading.result]
         size = _tokens(view, reading)
         if reading.whole and size <= room:
@@ -74,10 +91,13 @@ def _readings(view: View, sources: tuple[str, ...]) -> Iterator[_Reading]:
     # Imported here: what the notes need is not needed before the first pass.
     from autocontext.notes.instructions import instructions_of  # noqa: PLC0415
 
+    named = tuple(_named(view))
     for call, use, result, k, block in view.answers:
-        what = instructions_of(use, sources)
+        own = instructions_of(use, sources)
+        what = instructions_of(use, named) if own is None else own
         if what is not None and not is_failure(block):
-            yield _Reading(call, result, k, what, block, whole=not rendering.is_short_form(block.text))
+            whole = not rendering.is_short_form(block.text)
+            yield _Reading(call, result, k, what, block, whole=whole, named=own is None)
 
 
 def _stands_for(view: View, newer: _Reading, older: _Reading) -> bool:
@@ -88,7 +108,7 @@ def _stands_for(view: View, newer: _Reading, older: _Reading) -> bool:
         return False
     if not newer.whole or newer.output.output == older.output.output:
         return True
-    if _changed_between(view, older, newer):
+    if _changed(view, older, newer.call):
         return True
     same_file = newer.what.surely and older.what.surely
     if same_file and _STUB * len(newer.output.text) >= len(older.output.text):
@@ -96,14 +116,12 @@ def _stands_for(view: View, newer: _Reading, older: _Reading) -> bool:
     return Outline.of(older.output.text).still_shown(Outline.of(newer.output.text))
 
 
-def _changed_between(view: View, older: _Reading, newer: _Reading) -> bool:
-    """Whether a call between the two names the file and does not only look."""
+def _changed(view: View, reading: _Reading, stop: int | None = None) -> bool:
+    """Whether a call after a reading, before a place, names the file and does not only look."""
     from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
 
-    between = view.messages[older.result : newer.call]
-    uses = (use for m in between for use in m.tool_uses if not looks(use.name, use.input))
-    names = {*older.what.names, *newer.what.names}
-    return any(name in text for use in uses for text in leaves(use.input) for name in names)
+    uses = (use for m in view.messages[reading.result : stop] for use in m.tool_uses if not looks(use.name, use.input))
+    return any(name in text for use in uses for text in leaves(use.input) for name in reading.what.names)
 
 
 def _tokens(view: View, reading: _Reading) -> int:

@@ -2,7 +2,8 @@
 
 From the protocol agents often get `str(result)` of a client,
 `meta=None content=[TextContent(type='text', text='...')] isError=False`, or
-the protocol's JSON, `{"content": [{"type": "text", "text": "..."}], "isError": false}`, or one within the other.
+the protocol's JSON, `{"content": [{"type": "text", "text": "..."}], "isError": false}`, or its list alone, or one
+within the other.
 Formats: MCP specification 2025-06-18, "CallToolResult", and the `repr` of its Python SDK.
 """
 
@@ -32,6 +33,8 @@ _BLOCK = rf"TextContent\(type='text', text={_STRING}(?:, (?:annotations|meta)=No
 _ONLY_TEXTS = re.compile(
     rf"\s*(?:meta=None )?content=\[{_BLOCK}(?:, {_BLOCK})*+\](?: structuredContent=None)? isError=(?:True|False)\s*"
 )
+_BLOCKS = re.compile(r'\s*\[\s*\{\s*"(?:type"\s*:\s*"text"|text"\s*:\s*")')
+"""The list of blocks alone, as many clients pass it on."""
 _ELEMENT = re.compile(r"\s*<([A-Za-z][\w-]{0,40})(?: [^<>\n]{0,200})?>\n?(.*)\n?</\1>\s*", re.DOTALL)
 _MOST_OF_IT = 0.5
 """Share of a record's values that its texts of several lines take at least, if they are what a program printed."""
@@ -140,13 +143,15 @@ def _printed(text: str) -> Said | None:
 
 
 def _record(text: str) -> Said | None:
-    if '"content"' not in text or not text.lstrip().startswith("{"):
+    first = text.lstrip()[:1]
+    if not ((first == "{" and '"content"' in text) or (first == "[" and _BLOCKS.match(text))):
         return None
     twice = list[int]()
     try:
         record: Any = json.loads(text, object_pairs_hook=lambda pairs: _noted(pairs, twice))
     except (ValueError, RecursionError):
         return None
+    record = {"content": record} if isinstance(record, list) else record
     content = record.get("content")
     if not record.keys() <= _FIELDS:  # a message of a model, or a page
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -242,4 +243,6 @@ def _inline(value: _Json, *, within: bool = False) -> str:
 
 def _quoted(text: str) -> str:
     """A text in quotes; what is invisible in it is escaped."""
-    return json.dumps(text, ensure_ascii=not re.sub(r"[\n\t\r]", "", text).isprintable())
+    told = json.dumps(text, ensure_ascii=False)
+    hidden = {sign for sign in {*told} if is_hidden(sign) or unicodedata.category(sign) in ("Zl", "Zp", "Co", "Cn")}
+    return told.translate({ord(sign): json.dumps(sign)[1:-1] for sign in hidden}) if hidden else told

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.runs import Runs
+from autocontext.messages import ToolResultBlock, ToolUseBlock
 from autocontext.notes.calls import Call, Effect, call_of, label_of, looks, new_text, thing_of
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
@@ -372,6 +373,16 @@ def test_calls_about_one_thing_stand_under_the_numbers_of_all_of_them(thing: str
     ]
     deeds = Deeds(WorkLedger.of(steps), Runs([(1, len(steps))]), 60)
     assert deeds.lines(deeds.groups)[0] == f"m1-m5 {thing}:"
+
+
+@pytest.mark.parametrize("thing", ["src/parser.c", "#W4711", "第二章.md"])
+def test_calls_of_one_message_about_one_thing_stand_under_its_number(thing: str) -> None:
+    edits = {"c1": "a rate of 19 percent", "c2": "a rate of 7 percent"}
+    made = [ToolUseBlock(id=id_, name="edit", input={"path": thing, "text": text}) for id_, text in edits.items()]
+    results = [ToolResultBlock(id=id_, output=f"done {id_}") for id_ in edits]
+    steps = [Msg(role="assistant", content=made), Msg(role="tool", content=results)]
+    deeds = Deeds(WorkLedger.of(steps), Runs([(1, len(steps))]), 60)
+    assert deeds.lines(deeds.groups)[0] == f"m1 {thing}:"
 
 
 @pytest.mark.parametrize(

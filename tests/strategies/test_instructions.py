@@ -12,7 +12,7 @@ from autocontext.messages import ToolUseBlock, is_note
 from autocontext.notes.instructions import instructions_of
 from autocontext.strategies import View
 from autocontext.strategies.instructions import instructions
-from autocontext.testing import assert_valid_chat, assistant, tool_call, tool_exchange, tool_result, user
+from autocontext.testing import assert_valid_chat, assistant, system, tool_call, tool_exchange, tool_result, user
 from autocontext.tokens import get_counter
 
 SOURCES = AutoContextConfig().instruction_sources
@@ -110,6 +110,49 @@ class TestStays:
         in_short = [m for m in memory.messages if any("[m3: " in r.text for r in m.tool_results)]
         assert in_short or "Instructions read:\nm3: /srv/CLAUDE.md" in notes(memory)
         assert large in [r.text for m in memory.reload("m3") for r in m.tool_results]
+
+
+RULES = {
+    "PROTOKOL.md": ("Przestrzegaj zasad z PROTOKOL.md.", "Read"),
+    "docs/estilo_respostas.md": ("6. Lê `docs/estilo_respostas.md` antes de escrever.", "read"),
+    "docs/数据修复政策.md": ("一切改动按docs/数据修复政策.md执行。", "read_file"),
+    "prices-2026.csv": ("Amounts come from (prices-2026.csv).", "open_file"),
+}
+
+
+@pytest.mark.parametrize(("path", "said", "tool"), [(path, *rest) for path, rest in RULES.items()], ids=RULES)
+@pytest.mark.parametrize("window", [4_000, 8_000])
+class TestWhatTheSystemTextNames:
+    def worked(self, window: int, said: str, *exchanges: list[Msg]) -> AutoContextMemory:
+        memory = AutoContextMemory(AutoContextConfig.for_window(window, **COUNTED))
+        memory.add_messages([system(said), user("Please go on with the work.")])
+        for messages in exchanges:
+            memory.add_messages(messages)
+            memory.get_messages()
+            assert memory.token_count <= window
+        return memory
+
+    def test_is_an_instruction_file(self, window: int, path: str, said: str, tool: str) -> None:
+        text, steps = rules(window // 12), range(window // 100)
+        memory = self.worked(window, said, read(f"/srv/{path}", text, tool), *map(shop, steps))
+        assert results(memory).count(text) == 1
+        assert_valid_chat(memory.messages)
+        other = self.worked(
+            window, "Follow the rules, e.g. no md. csv", read(f"/srv/{path}", text, tool), *map(shop, steps)
+        )
+        assert text not in results(other)
+
+    def test_no_longer_once_it_was_changed(self, window: int, path: str, said: str, tool: str) -> None:
+        text, steps = rules(window // 12), range(window // 100)
+        edit = tool_exchange("edit", {"file_path": f"/srv/{path}", "old": "number 3", "new": "number 4"}, "done")
+        memory = self.worked(window, said, read(f"/srv/{path}", text, tool), edit, *map(shop, steps))
+        assert text not in results(memory)
+
+    def test_nor_what_only_has_the_end_of_its_name(self, window: int, path: str, said: str, tool: str) -> None:
+        text, steps = rules(window // 12), range(window // 100)
+        longer = path.rpartition("/")[2].partition(".")[2]
+        memory = self.worked(window, said, read(f"/srv/x.{longer}", text, tool), *map(shop, steps))
+        assert text not in results(memory)
 
 
 def test_it_can_be_switched_off_and_extended() -> None:

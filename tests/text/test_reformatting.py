@@ -245,6 +245,14 @@ def test_any_text_is_told_as_it_was_or_not_at_all(text: str) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- examples
+@pytest.mark.parametrize("name", ["赵\u3000佳宁", "10\u00a0000 €", "Ö\u2003x"])
+def test_a_wide_blank_is_no_reason_for_escapes(name: str) -> None:
+    rows = [{"kunde": f"{name} {n}", "tel": "１３９１７３３２２６３"} for n in range(3)]
+    told = reformatted(json.dumps(rows))
+    assert told is not None
+    assert f"{name} 1" in told
+
+
 def test_each_key_of_a_list_of_records_stands_once() -> None:
     assert reformatted(json.dumps(FLIGHTS)) == (
         "|flight_number|from|leaves|seats.economy|seats.business|\n"
@@ -328,6 +336,8 @@ SPOKEN = "Bild gespeichert: /tmp/karte.png\nBreite: 1200"
             f"isError: true\n{SPOKEN}",
         ),
         (json.dumps({"content": [{"type": "text", "text": "已保存"}], "isError": False}), "已保存"),
+        (json.dumps([{"type": "text", "text": "已保存"}, {"type": "text", "text": SPOKEN}]), f"已保存\n{SPOKEN}"),
+        (json.dumps([{"text": SPOKEN, "type": "text"}], indent=2), SPOKEN),
         (
             json.dumps({"_meta": None, "content": [{"type": "text", "text": "denied"}], "isError": True}),
             "isError: true\ndenied",
@@ -343,6 +353,8 @@ def test_an_answer_of_the_protocol_is_what_the_tool_said(answer: str, told: str)
     "answer",
     [
         json.dumps({"content": [{"type": "text", "text": "three"}], "structuredContent": {"hits": 3}}),
+        json.dumps([{"type": "text", "text": "three"}, {"type": "image", "data": "iVB"}]),
+        json.dumps([{"type": "text", "text": "three", "lang": "en"}]),
         json.dumps({"content": [{"type": "text", "text": "three", "annotations": {"audience": ["user"]}}]}),
         json.dumps({"content": [{"type": "text", "text": "three"}], "_meta": {"cursor": "abc"}}),
         (
