@@ -366,6 +366,9 @@ class _Lines:
         self._lonely = alone([line for _, line in lines])
         told = [k for k, (_, line) in enumerate(lines) if line]
         self._first, self._last = (told[0], told[-1]) if told else (-1, -1)
+        rules = (k for k in told if k and _rules_columns(lines[k][1]))
+        # The names of columns alone would read as if there were no rows.
+        self._columns = next((k - 1 for k in rules if k < self._last and not _rules_columns(lines[k + 1][1])), -1)
         # What was found is listed best first; the outcome of an action stands last, but a refusal says so first.
         # So does a report, which begins with a heading: records and what failed on the way are of its many lines.
         self._is_report = bool(told) and is_heading(lines[told[0]][1])
@@ -388,13 +391,10 @@ class _Lines:
         if worth > _OF_ECHO and k and _HEADER.fullmatch(self.said[k - 1][1]):
             worth += _EXCEPTION
         around = not self._looks and line in self.numbered  # what stands around a change is no answer
-        if around or (k < self._last and self._is_head(k)) or (self._is_report and self._repeats_task(line)):
+        heads = k == self._columns or (k < self._last and _is_head(line))
+        if around or heads or (self._is_report and self._repeats_task(line)):
             worth = min(worth, _OF_ECHO)
         return worth + _ALONE * (k in self._lonely and worth > _OF_ECHO)
-
-    def _is_head(self, k: int) -> bool:
-        """Whether a line only says what stands below it: the names of columns would read as if there were no rows."""
-        return _is_head(self.said[k][1]) or _rules_columns(self.said[k + 1][1])
 
     def _repeats_task(self, line: str) -> bool:
         """Whether a line of a report only says what the call asked for."""

@@ -82,7 +82,8 @@ def names_file(text: str, path: str) -> bool:
     stem, dot, ending = name.rpartition(".")
     if not dot or len(stem) < _LEAST_STEM or not ending.isalnum() or _PATTERN.search(name):
         return False
-    return re.search(rf"(?<![A-Za-z0-9_.-]){re.escape(name)}(?![A-Za-z0-9_])", text) is not None
+    alone = rf"(?<![A-Za-z0-9_.-]){re.escape(name)}(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
+    return name in text and re.search(alone, text) is not None
 
 
 @cached(64)

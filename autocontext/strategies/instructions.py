@@ -24,6 +24,8 @@ _SHARE = 10
 """They take at most the window's tokens divided by this."""
 _BESIDE = 40
 """Tokens that stay of any other result whose call stands in the same message."""
+_MOST_NAMED = 16
+"""Files that the system text names of which changes are looked for in all calls after them."""
 _COMPARED = 8
 """Newer readings that one is compared with."""
 _STUB = 2
@@ -43,7 +45,7 @@ class _Reading:
     output: ToolResultBlock
     whole: bool
     """Whether no edit has shortened the result."""
-    named: bool
+    only_named: bool
     """Whether only the system text says that these are instructions."""
 
 
@@ -66,12 +68,14 @@ def _named(view: View) -> list[str]:
 
 def _kept(view: View, sources: tuple[str, ...], room: int) -> Mapping[str, frozenset[int]]:
     kept: dict[str, frozenset[int]] = {}
-    for reading in _newest(view, sources):
-        if reading.named and _changed(view, reading):
-            continue
+    looked_at = 0
+    for reading in sorted(_newest(view, sources), key=lambda reading: reading.only_named):
         message = view.messages[reading.result]
         size = _tokens(view, reading)
-        if reading.whole and size <= room:
+        if not reading.whole or size > room:
+            continue
+        looked_at += reading.only_named
+        if not reading.only_named or (looked_at <= _MOST_NAMED and not _changed_since(view, reading)):
             room -= size
             kept[message.id] = kept.get(message.id, frozenset()) | {reading.block}
     return kept
@@ -97,7 +101,7 @@ def _readings(view: View, sources: tuple[str, ...]) -> Iterator[_Reading]:
         what = instructions_of(use, named) if own is None else own
         if what is not None and not is_failure(block):
             whole = not rendering.is_short_form(block.text)
-            yield _Reading(call, result, k, what, block, whole=whole, named=own is None)
+            yield _Reading(call, result, k, what, block, whole=whole, only_named=own is None)
 
 
 def _stands_for(view: View, newer: _Reading, older: _Reading) -> bool:
@@ -108,7 +112,7 @@ def _stands_for(view: View, newer: _Reading, older: _Reading) -> bool:
         return False
     if not newer.whole or newer.output.output == older.output.output:
         return True
-    if _changed(view, older, newer.call):
+    if _changed_between(view, older, newer):
         return True
     same_file = newer.what.surely and older.what.surely
     if same_file and _STUB * len(newer.output.text) >= len(older.output.text):
@@ -116,12 +120,28 @@ def _stands_for(view: View, newer: _Reading, older: _Reading) -> bool:
     return Outline.of(older.output.text).still_shown(Outline.of(newer.output.text))
 
 
-def _changed(view: View, reading: _Reading, stop: int | None = None) -> bool:
-    """Whether a call after a reading, before a place, names the file and does not only look."""
+def _changed_between(view: View, older: _Reading, newer: _Reading) -> bool:
+    """Whether a call between the two names the file and does not only look."""
     from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
 
-    uses = (use for m in view.messages[reading.result : stop] for use in m.tool_uses if not looks(use.name, use.input))
-    return any(name in text for use in uses for text in leaves(use.input) for name in reading.what.names)
+    between = view.messages[older.result : newer.call]
+    uses = (use for m in between for use in m.tool_uses if not looks(use.name, use.input))
+    names = {*older.what.names, *newer.what.names}
+    return any(name in text for use in uses for text in leaves(use.input) for name in names)
+
+
+def _changed_since(view: View, reading: _Reading) -> bool:
+    """Whether a call after a reading, or beside it, names the file in some spelling and does not only look."""
+    from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
+
+    names = [posixpath.basename(name) for name in reading.what.names]
+    return any(
+        name in text
+        for pair in view.answers
+        if pair.call >= reading.call and not is_failure(pair.output) and not looks(pair.use.name, pair.use.input)
+        for text in leaves(pair.use.input)
+        for name in names
+    )
 
 
 def _tokens(view: View, reading: _Reading) -> int:

@@ -40,9 +40,9 @@ _NO_VALUE = re.compile(
 )
 """Fields of JSON that hold nothing, also as lines of `text.reformatting`."""
 _MARKUP = re.compile(
-    r"(?:</?\w[\w.:-]*>|<(?:!doctype|\?xml|html|head|meta|link|script|style|body)\b[^<>]*>|\s)+", re.IGNORECASE
+    r"(?:</[\w.:-]{1,80}>|<(?:!doctype|\?xml|html|head|meta|link|script|style|body)\b[^<>]*>|\s)++", re.IGNORECASE
 )
-"""Elements without a word, and the head of a page."""
+"""The ends of elements, and the head of a page."""
 
 
 class Worth:
@@ -134,7 +134,7 @@ class Worth:
         return self._steps[index]
 
     def _rate(self, index: int, step: frozenset[str], called: str, piece: str) -> float:
-        if _NO_VALUE.fullmatch(piece) or (piece.startswith("<") and _MARKUP.fullmatch(piece)):
+        if _NO_VALUE.fullmatch(piece):
             return 0.0
         # Its call says it; but what a shell echoes may say which of two things has happened.
         echoed = piece.rstrip(",") in called or (piece.startswith("|") and _has_cells(called, piece))
@@ -145,6 +145,8 @@ class Worth:
         asked = min(len(self._asked & words), _MOST_VALUES) + min(len(step & words), _MOST_VALUES)
         if _IMPORT.match(without_number(piece)):
             return _WORDS
+        if not taken and not asked and piece.startswith("<") and _MARKUP.fullmatch(piece) and not ERROR.search(piece):
+            return 0.0
         measure = None if taken or asked else MEASURE.fullmatch(piece)
         if measure is not None and self._last_seen.get(measure[1], -1) > index:  # a later call measures the same
             return 0.0

@@ -87,6 +87,10 @@ _HEADING = re.compile(r"(#{1,6}) \S|\*\*[^*]{1,100}\*\*:?$")
 """A heading of Markdown, at the beginning of a line. With a single # it may be a comment, and only ends others."""
 _DOCUMENT = re.compile(r"(={2,}>|={2,}|-{3,}|\*{3,}|~{3,}|\+{3,}|:{3,}|/{3,}) ?(?!\s)[^=*~+:/>-]")
 """What stands above each of several files that were printed: "==> src/pool.py <==", "--- prod/billing.hcl"."""
+_COUNT = re.compile(r"(?:^|\s)\d[\d.,]*\s[^\W\d_]")
+"""In such a line, what says more than a name: "=== 212 passed in 4.1s ==="."""
+_OF_HEADS = 0.4
+"""Share of the heads of a kind that the same line has at least, if it ends each file."""
 _FIRST_FIELD = re.compile(r"([^\W\d][\w -]{0,30}): ?\S")
 """The first line of a header or record behind an empty line, of which several begin alike: "From: ann@example.org"."""
 _FOLDER = re.compile(r"[^\s:]{1,200}:$")
@@ -275,17 +279,17 @@ def _parents(text: str, found: Sequence[Piece]) -> list[int]:
     return parents
 
 
-def _documents(text: str, found: Sequence[Piece], said: Sequence[str]) -> dict[int, int]:
+def _documents(text: str, found: Sequence[Piece], said: Sequence[str]) -> tuple[dict[int, int], set[int]]:
     """By piece, the line that names the file or record it stands in, where a text prints several one below the other.
 
-    Of the heads of records in a file, that of the file.
+    Of the heads of records in a file, that of the file. And where lines stand that only begin or end a file.
     """
     kinds = [
         _head_of(piece, text[found[i - 1].stop : piece.start] if i else "\n\n", text, *said[i : i + 2])
         for i, piece in enumerate(found)
     ]
-    again = Counter(said[i] for i, kind in enumerate(kinds) if kind)
-    times = Counter(kind for i, kind in enumerate(kinds) if kind and again[said[i]] == 1)
+    ends = _ends_of_files(kinds, said)
+    times = Counter(kind for i, kind in enumerate(kinds) if kind and i not in ends)
     # What comes first is outside; records are inside of all files.
     levels = {kind: (kind.endswith(":"), k) for k, kind in enumerate(times) if times[kind] >= _LEAST_DOCUMENTS}
     documents: dict[int, int] = {}
@@ -296,9 +300,20 @@ def _documents(text: str, found: Sequence[Piece], said: Sequence[str]) -> dict[i
             open_.pop()
         if open_:
             documents[i] = open_[-1][1]
-        if level is not None and again[said[i]] == 1:  # what is said once more ends a file: "--- end of attachment ---"
+        if level is not None and i not in ends:
             open_.append((level, i))
-    return documents
+    of_files = {i for i, kind in enumerate(kinds) if kind and not kind.endswith(":")}
+    return documents, of_files & (ends | {*documents.values()})
+
+
+def _ends_of_files(kinds: Sequence[str], said: Sequence[str]) -> set[int]:
+    """Where the same line stands below many files: "--- end of attachment ---"."""
+    of_kind, times = Counter(kinds), Counter(said[i] for i, kind in enumerate(kinds) if kind)
+    return {
+        i
+        for i, kind in enumerate(kinds)
+        if kind and not kind.endswith(":") and times[said[i]] >= max(_LEAST_FRAME, _OF_HEADS * of_kind[kind])
+    }
 
 
 def _frames(said: Sequence[str], documents: Mapping[int, int]) -> set[int]:
@@ -306,13 +321,6 @@ def _frames(said: Sequence[str], documents: Mapping[int, int]) -> set[int]:
     times = Counter(said[i] for i in documents if sum(map(str.isalnum, said[i])) > 1)
     least = max(_LEAST_FRAME, _OF_FILES * len({*documents.values()}))
     return {i for i in documents if times[said[i]] >= least}
-
-
-def _marks_of_files(said: Sequence[str], documents: Mapping[int, int]) -> set[int]:
-    """Where lines stand that only say that a file begins or ends: not "--- FAIL: TestPool", which says more."""
-    heads, times = {*documents.values()}, Counter(said)
-    marks = (i for i, line in enumerate(said) if begins_document(line) and not ERROR.search(line))
-    return {i for i in marks if i in heads or times[said[i]] > 1}
 
 
 def _head_of(piece: Piece, above: str, text: str, line: str, below: str = "") -> str:
@@ -799,11 +807,10 @@ class Excerpts:
         self._said = said = [text[p.start : p.stop] for p in found]
         self._parents = parents = _parents(text, found)
         self._names = [said[parent] if parent >= 0 else "" for parent in parents]
-        documents = _documents(text, found, said)
+        documents, marks = _documents(text, found, said)
         for i, head in documents.items():
             parents[i] = max(parents[i], head)
         frames = _frames(said, documents)
-        heads = _marks_of_files(said, documents)
         lonely, rarity = alone(said), _rarity(said)
         worth_of = {piece: worth(piece) for piece in dict.fromkeys(said)}
         own = [worth_of[line] * rarity[i] for i, line in enumerate(said)]
@@ -820,7 +827,11 @@ class Excerpts:
             own[last] = _COUNTS
             self._worths[last] += _COUNTS
         # What only announces what stands below it stays with that, and what only separates beside what it separates.
-        dependent = _announcing(said) | heads | {i for i, line in enumerate(said) if _separates(line)}
+        dependent = (
+            _announcing(said)
+            | {i for i in marks if not (_COUNT.search(said[i]) or ERROR.search(said[i]))}
+            | {i for i, line in enumerate(said) if _separates(line)}
+        )
         outcomes = {i for i, line in enumerate(said) if outcome and " ".join(line.split()) == outcome}
         dependent -= outcomes
         self._first = [i for i, worth in enumerate(own) if (worth > 0 or i in lonely) and i not in dependent]

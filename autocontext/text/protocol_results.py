@@ -163,6 +163,8 @@ def _record(text: str) -> Said | None:
     beside += [value for block in blocks for name, value in block.items() if name not in ("type", "text")]
     of_protocol = all(block.get("type") == "text" for block in blocks) and record.get("isError") in (None, True, False)
     whole = of_protocol and not twice and beside.count(None) == len(beside)
+    if first == "[" and not whole:  # records of something else
+        return None
     return Said("\n".join(texts), record.get("isError") is True, whole)
 
 

@@ -35,6 +35,8 @@ _HAS_TEXT = re.compile(r"(?::|-) (?:\||<<)[-+]?$", re.MULTILINE)
 
 With `<<` it goes on to the end of the whole.
 """
+_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}|\\[bf]")
+"""How JSON writes what is invisible."""
 _INLINE = 120
 """Characters of a record or list in a list or record that stands in one line."""
 _MOST_NAMES = 4
@@ -64,7 +66,7 @@ def reformatted(text: str) -> str | None:
     lines = in_lines(words)
     is_better = lines is not None and (len(lines) <= _WORTHWHILE * len(words) or _HAS_TEXT.search(lines))
     told = lines if lines is not None and is_better else words
-    if told == text:
+    if told == text or len(told) > len(text):
         return None
     return f"isError: true\n{told}" if opened.is_error and words == plain else told
 
@@ -176,9 +178,9 @@ def _has_lines(text: str) -> bool:
 def _seen(text: str) -> str | None:
     """A text with what is invisible in it escaped; None if such an escape could be one that the text has."""
     hidden = [*filter(is_hidden, {*text})]
-    if not hidden or "\\" in text:
-        return None if hidden else text
-    return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in hidden})
+    if "\\" in text and (hidden or any(is_hidden(json.loads(f'"{found}"')) for found in _ESCAPE.findall(text))):
+        return None
+    return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in hidden}) if hidden else text
 
 
 def _table(value: _Json) -> list[list[str]]:

@@ -137,7 +137,7 @@ def test_calls_stay_with_their_arguments_and_outcomes():
     found = note(transcript(*messages), "tool_run", 500).text
     for i in range(8):
         assert f"\n- read_file src/module_{i}.py -> " in found
-    assert '\n- read_file missing.py -> error: "looking No such file: missing.py"' in found
+    assert '\n- read_file missing.py -> error: "looking" "No such file: missing.py"' in found
 
 
 def test_a_round_keeps_the_wish_and_the_answer():

@@ -756,6 +756,21 @@ def test_two_rows_do_not_read_as_one(first: str, second: str) -> None:
     assert f'"{first}" "{second}"' in told(f"{first}\n{second}", characters=100)
 
 
+@pytest.mark.parametrize(
+    ("table", "last"),
+    [
+        (
+            "+----+----------+\n| id | state    |\n+----+----------+\n| 17 | refunded |\n+----+----------+",
+            "| 17 | refunded |",
+        ),
+        ("| id | état |\n+----+------+\n| 1 | payé |\n+----+------+\n| 2 | rendu |\n+----+------+", "| 2 | rendu |"),
+        ("品名 数量\n---- ----\n茶叶 700\n咖啡 120\n---- ----\n合计 820", "咖啡 120"),
+    ],
+)
+def test_a_row_above_a_later_rule_is_no_head(table: str, last: str) -> None:
+    assert f'"{last}"' in told(table, characters=400)
+
+
 TABLES = {
     "psql": [" kundennummer | segment | betrag ", "--------------+---------+--------", " K-100{0} | gross | {0}33.84"],
     "markdown": ["| 单号 | 状态 | 金额 |", "| --- | --- | --- |", "| D-20{0} | 已付款 | {0}7.50 |"],

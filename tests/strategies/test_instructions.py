@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.formats.anthropic_messages import from_anthropic
 from autocontext.messages import ToolUseBlock, is_note
-from autocontext.notes.instructions import instructions_of
+from autocontext.notes.instructions import instructions_of, names_file
 from autocontext.strategies import View
 from autocontext.strategies.instructions import instructions
 from autocontext.testing import assert_valid_chat, assistant, system, tool_call, tool_exchange, tool_result, user
@@ -153,6 +153,49 @@ class TestWhatTheSystemTextNames:
         longer = path.rpartition("/")[2].partition(".")[2]
         memory = self.worked(window, said, read(f"/srv/x.{longer}", text, tool), *map(shop, steps))
         assert text not in results(memory)
+
+
+def test_what_the_system_text_names_leaves_room_to_instruction_files() -> None:
+    first, named = rules(600, "tabs"), rules(600, "blanks")
+    messages = [system("See README.md."), user("Go on."), *read("/r/AGENTS.md", first), *read("/r/README.md", named)]
+    view = View([m.id for m in messages], messages, lambda _, m: COUNT(m))
+    kept = instructions(AutoContextConfig.for_window(8_000, **COUNTED), view)
+    assert [view.messages[view.ids.index(id_)].tool_results[0].text for id_ in kept] == [first]
+
+
+@pytest.mark.parametrize(
+    ("path", "edited"),
+    [
+        ("/r/docs/prices.md", "docs/prices.md"),
+        ("C:\\r\\prices.md", "C:\\r\\prices.md"),
+        ("docs/prices.md", "prices.md"),
+    ],
+)
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_change_of_a_named_file_counts_in_any_spelling_if_it_went_well(path: str, edited: str, failed: bool) -> None:
+    call, answer = tool_exchange("Edit", {"file_path": edited, "new": "x"}, "not found" if failed else "done")
+    result = answer.tool_results[0].model_copy(update={"is_error": failed})
+    edit = [call, answer.model_copy(update={"content": (result,)})]
+    messages = [system("Answer by prices.md."), user("Go on."), *read(path, rules(200)), *edit]
+    view = View([m.id for m in messages], messages, lambda _, m: COUNT(m))
+    assert bool(instructions(AutoContextConfig.for_window(8_000, **COUNTED), view)) is failed
+
+
+def test_calls_that_are_looked_at_for_changes_are_few_however_many_files_the_system_text_names() -> None:
+    names = [f"part_{n}.py" for n in range(200)]
+    messages = [system("Layout: " + " ".join(names)), user("Go on.")]
+    for name in names:
+        messages += read(f"/r/{name}", f"def f():\n    return '{name}'\n")
+        messages += tool_exchange("Edit", {"file_path": "/r/other.py", "new": name[:4]}, "done")
+    view = View([m.id for m in messages], messages, lambda _, m: COUNT(m))
+    kept = instructions(AutoContextConfig.for_window(100_000, **COUNTED), view)
+    assert 0 < len(kept) <= 16
+
+
+@pytest.mark.parametrize("text", ["Use prices.csv.gz.", "Use my-prices.csv", "Use prices.csv-old"])
+def test_a_longer_name_names_another_file(text: str) -> None:
+    assert not names_file(text, "prices.csv")
+    assert names_file(f"{text} and prices.csv.", "data/prices.csv")
 
 
 def test_it_can_be_switched_off_and_extended() -> None:

@@ -15,6 +15,7 @@ from autocontext.formats.openai_chat import from_openai
 from autocontext.history.view import Answered
 from autocontext.strategies import View
 from autocontext.strategies.shorten import Shorten, _repeats
+from autocontext.strategies.worth import _MARKUP, Worth
 from autocontext.testing import assert_valid_chat, assistant, tool_exchange, user
 from autocontext.text.reformatting import reformatted
 from tests.conversations import histories
@@ -422,14 +423,14 @@ def test_fields_that_hold_nothing_go_first() -> None:
     ("head", "line", "foot"),
     [
         (
-            ["<!DOCTYPE html>", '<html lang="ko">', "<head>", '<meta charset="utf-8">', "</head>", "<body>", "<main>"],
+            ["<!DOCTYPE html>", '<html lang="ko">', "<head>", '<meta charset="utf-8">', "</head>", "<body>"],
             "<p>자전거 {0}번: {0},000원</p>",
             ["</main>", "</body>", "</html>"],
         ),
         (
-            ['<?xml version="1.0" encoding="UTF-8"?>', "<lager>", "<halle>", "<bestand>"],
+            ['<?xml version="1.0" encoding="UTF-8"?>', "<lager>", "<halle>", "<raum>", "<bestand>"],
             "<artikel>Schraube M{0}</artikel>",
-            ["</bestand>", "</halle>", "</lager>"],
+            ["</bestand>", "</raum>", "</halle>", "</lager>"],
         ),
         (["<results>", "<page>", "<items>"], "<item>order {0} is late</item>", ["</items>", "</page>", "</results>"]),
     ],
@@ -443,7 +444,28 @@ def test_markup_without_a_word_goes_before_what_it_is_around(head: list[str], li
     assert "left out" in result
     shown = result.split("\n")
     assert sum(line.format(n) in shown for n in range(60)) >= 3
-    assert not {*head, *foot} & {*shown}
+    of_page = [tag for tag in head if tag.startswith(("<!", "<html", "<head", "<meta", "</", "<body"))]
+    assert not {*of_page, *foot} & {*shown}
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        '<link rel="stylesheet" href="/static/old-theme.css">',
+        '<meta property="og:price:amount" content="1299.95">',
+        "<none>",
+    ],
+)
+def test_markup_that_a_later_step_is_about_says_something(tag: str) -> None:
+    page = [user("Go on."), *tool_exchange("fetch", {"url": "a"}, f"{tag}\n<p>a row</p>\n</main>")]
+    messages = [*page, *tool_exchange("edit", {"old": tag, "new": "<br>"}, "done")]
+    rate = Worth(View([m.id for m in messages], messages, lambda *_: 1)).after(2)
+    assert rate(tag) > 0
+    assert rate("</main>") == 0
+
+
+def test_markup_is_read_in_time_by_its_length() -> None:
+    assert _MARKUP.fullmatch("<body>" * 2_000 + "x") is None
 
 
 @pytest.mark.parametrize(

@@ -802,6 +802,29 @@ def test_the_name_of_a_file_stands_only_above_a_part_of_it(head: str) -> None:
     assert all(below in files[above] for above, below in pairwise([*lines, ""]) if above in heads)
 
 
+@pytest.mark.parametrize(
+    ("head", "names"),
+    [
+        ("==> {}.ini <==", ["app", "db", "app", "web"]),
+        ("From: {}@example.org", ["ann", "bob", "ann", "bob"]),
+        ("=== 收据 {} ===", ["甲", "乙", "甲", "丙"]),
+    ],
+)
+def test_a_file_that_is_printed_twice_has_its_head_both_times(head: str, names: list[str]) -> None:
+    heads = [head.format(name) for name in names]
+    files = [f"{h}\nName: {n}\n" + f"line of {n}\n" * 8 + f"timeout = {n}5" for n, h in enumerate(heads)]
+    for n, h in enumerate(heads):
+        short = excerpt("\n\n".join(files), 150, lambda piece, n=n: 9.0 * (piece == f"timeout = {n}5") + 0.01).text
+        above = short[: short.index(f"timeout = {n}5")].split("\n")
+        assert [line for line in above if line in heads][-1] == h
+
+
+@pytest.mark.parametrize("line", ["=== 212 passed, 3 skipped in 4.1s ===", "--- 12 Zeilen gelesen ---"])
+def test_a_count_between_signs_stays_though_more_was_printed_below(line: str) -> None:
+    lines = ["=== run of unit tests ===", *(f"tests/test_{n}.py ..." for n in range(20)), line, *("done",) * 12]
+    assert line in excerpt("\n".join(lines), 150, lambda piece: 5.0 * (piece == line) + 0.01).text
+
+
 def test_a_failed_test_is_told_by_its_own_line() -> None:
     text = "\n".join(f"--- {'FAIL' if n == 7 else 'PASS'}: TestPool{n} (0.0{n}s)" for n in range(10))
     assert "--- FAIL: TestPool7 (0.07s)" in excerpt(text, 60, lambda piece: 9.0 * ("FAIL" in piece) + 0.01).text
@@ -812,7 +835,7 @@ def test_a_failed_test_is_told_by_its_own_line() -> None:
 )
 def test_other_lines_name_no_file(text: str) -> None:
     found = pieces(text)
-    assert _documents(text, found, [text[p.start : p.stop] for p in found]) == {}
+    assert _documents(text, found, [text[p.start : p.stop] for p in found])[0] == {}
 
 
 @pytest.mark.parametrize(
@@ -859,5 +882,5 @@ def test_a_value_that_half_of_the_files_have_says_something_of_each(share: int, 
     text = "\n".join(files)
     found = pieces(text)
     said = [text[p.start : p.stop] for p in found]
-    frames = {said[i] for i in _frames(said, _documents(text, found, said))}
+    frames = {said[i] for i in _frames(said, _documents(text, found, said)[0])}
     assert frames == ({"replicas: 2"} if is_frame else set())

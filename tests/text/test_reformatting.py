@@ -355,6 +355,9 @@ def test_an_answer_of_the_protocol_is_what_the_tool_said(answer: str, told: str)
         json.dumps({"content": [{"type": "text", "text": "three"}], "structuredContent": {"hits": 3}}),
         json.dumps([{"type": "text", "text": "three"}, {"type": "image", "data": "iVB"}]),
         json.dumps([{"type": "text", "text": "three", "lang": "en"}]),
+        json.dumps([{"text": "deploy ok", "success": False, "error": "quota exceeded"}]),
+        json.dumps({"content": [{"type": "text", "text": "\\u001b[1mok\nb\nc"}]}),
+        json.dumps({"content": [{"type": "text", "text": "a\u200bb\u200bc\u200bd\n" * 50}]}, ensure_ascii=False),
         json.dumps({"content": [{"type": "text", "text": "three", "annotations": {"audience": ["user"]}}]}),
         json.dumps({"content": [{"type": "text", "text": "three"}], "_meta": {"cursor": "abc"}}),
         (
