@@ -86,7 +86,8 @@ def spelled_out(text: str) -> str:
         value = literal_eval(text) if text.startswith("{'") else json.loads(text)
     except (ValueError, SyntaxError):
         return text
-    return "\n".join((text, *strings(value))) if isinstance(value, dict) else text
+    is_wrapped = isinstance(value, dict) or (isinstance(value, list) and str(value).startswith("[{'type': 'text', "))
+    return "\n".join((text, *strings(value))) if is_wrapped else text
 
 
 def stands(quote: str, text: str) -> bool:
@@ -204,8 +205,8 @@ class Reading:
             if count := re.fullmatch(r"m\d+(?:-m\d+)?: (\d+) more calls?(?:: .*)?", line):
                 listed += int(count[1])
                 continue
-            if head := re.fullmatch(r"m(\d+)-m(\d+) (.*):", line):
-                first, last = int(head[1]), int(head[2])
+            if head := re.fullmatch(r"m(\d+)(?:-m(\d+))? (.*):", line):
+                first, last = int(head[1]), int(head[2] or head[1])
                 inside = [c for c in self.calls if first <= c.number <= last]
                 thing = head[3].strip('"')
                 name = thing.rpartition("/")[2] or thing
