@@ -134,14 +134,10 @@ def _changed_since(view: View, reading: _Reading) -> bool:
     """Whether a call after a reading, or beside it, names the file in some spelling and does not only look."""
     from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
 
-    names = [posixpath.basename(name) for name in reading.what.names]
-    return any(
-        name in text
-        for pair in view.answers
-        if pair.call >= reading.call and not is_failure(pair.output) and not looks(pair.use.name, pair.use.input)
-        for text in leaves(pair.use.input)
-        for name in names
-    )
+    names, own = [posixpath.basename(name) for name in reading.what.names], (reading.result, reading.block)
+    later = (pair for pair in view.answers if pair.call >= reading.call and (pair.result, pair.block) != own)
+    did = (pair.use for pair in later if not is_failure(pair.output) and not looks(pair.use.name, pair.use.input))
+    return any(name in text for use in did for text in leaves(use.input) for name in names)
 
 
 def _tokens(view: View, reading: _Reading) -> int:

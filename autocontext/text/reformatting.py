@@ -178,7 +178,7 @@ def _has_lines(text: str) -> bool:
 def _seen(text: str) -> str | None:
     """A text with what is invisible in it escaped; None if such an escape could be one that the text has."""
     hidden = [*filter(is_hidden, {*text})]
-    if "\\" in text and (hidden or any(is_hidden(json.loads(f'"{found}"')) for found in _ESCAPE.findall(text))):
+    if "\\" in text and (hidden or any(is_hidden(json.loads(f'"{found}"')) for found in {*_ESCAPE.findall(text)})):
         return None
     return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in hidden}) if hidden else text
 

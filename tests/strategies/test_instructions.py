@@ -181,6 +181,22 @@ def test_a_change_of_a_named_file_counts_in_any_spelling_if_it_went_well(path: s
     assert bool(instructions(AutoContextConfig.for_window(8_000, **COUNTED), view)) is failed
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat rules.md && make all",
+        "python3 setup.py; cat docs/rules.md",
+        "cd docs && cat rules.md > /tmp/x; cat rules.md",
+    ],
+)
+def test_a_command_that_reads_it_among_others_is_no_change_of_it(command: str) -> None:
+    text = rules(200)
+    messages = [system("Follow rules.md."), user("Go on."), *tool_exchange("run", {"command": command}, text)]
+    view = View([m.id for m in messages], messages, lambda _, m: COUNT(m))
+    kept = instructions(AutoContextConfig.for_window(8_000, **COUNTED), view)
+    assert [view.messages[view.ids.index(id_)].tool_results[0].text for id_ in kept] == [text]
+
+
 def test_calls_that_are_looked_at_for_changes_are_few_however_many_files_the_system_text_names() -> None:
     names = [f"part_{n}.py" for n in range(200)]
     messages = [system("Layout: " + " ".join(names)), user("Go on.")]
