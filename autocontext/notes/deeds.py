@@ -21,7 +21,7 @@ from autocontext.notes.notes import is_note_tool
 from autocontext.notes.rated import Used
 from autocontext.notes.values import known_values
 from autocontext.text.excerpts import without_ids
-from autocontext.text.rendering import shared_start
+from autocontext.text.rendering import numbers_of, shared_start
 from autocontext.text.signs import ERROR
 
 if TYPE_CHECKING:
@@ -407,9 +407,7 @@ class Deeds:
         alone = thing.startswith("\n") or len(groups) == 1
         if not alone:
             first = min(call.number for group in groups for call in group.calls)
-            last = groups[-1].newest.number
-            span = f"m{first}" if first == last else f"m{first}-m{last}"
-            yield f"{span} {_unforged(thing)}:"
+            yield f"{numbers_of(first, groups[-1].newest.number)} {_unforged(thing)}:"
         for group in groups:
             text, head, answer, then = self._parts(group, thing="" if alone else thing)
             before = told.setdefault((group.newest.name, answer), group.newest.number)

@@ -76,14 +76,14 @@ def files_read(use: ToolUseBlock) -> tuple[str, ...]:
     return (path,) if path and not _READS.isdisjoint(words) else ()
 
 
-def names_file(text: str, path: str) -> bool:
-    """Whether a text names a file, in whatever folder: its name with an ending, and not within a longer name."""
+def named_in(text: str, path: str) -> str:
+    """The name of a file if a text has it, in whatever folder: with an ending, not within a longer name; else ""."""
     name = posixpath.basename(_slashes(path))
     stem, dot, ending = name.rpartition(".")
     if not dot or len(stem) < _LEAST_STEM or not ending.isalnum() or _PATTERN.search(name):
-        return False
+        return ""
     alone = rf"(?<![A-Za-z0-9_.-]){re.escape(name)}(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
-    return name in text and re.search(alone, text) is not None
+    return name if name in text and re.search(alone, text) else ""
 
 
 @cached(64)

@@ -26,7 +26,7 @@ from autocontext.notes.shown import InView, Shown, plan_fact
 from autocontext.notes.speech import Reason, Speech, notes, reasons
 from autocontext.notes.standing import instructions_read, running, where
 from autocontext.plan import PlanLike, lists_steps
-from autocontext.text.rendering import escape_tags
+from autocontext.text.rendering import escape_tags, numbers_of
 from autocontext.text.words import terms
 
 if TYPE_CHECKING:
@@ -409,9 +409,7 @@ class _Page:
     def _say_more(self, hidden: Sequence[Call], told: Sequence[Group]) -> str:
         """How many calls have no line, of which tools, and what they were about."""
         numbers, tools = [*map(_number, hidden)], Counter(map(_name, hidden))
-        first, last = min(numbers), max(numbers)
-        span = f"m{first}" if first == last else f"m{first}-m{last}"
-        more = f"{span}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
+        more = f"{numbers_of(min(numbers), max(numbers))}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
         counts = [", ".join(f"{name} {n}x" for name, n in tools.most_common(_MOST_NAMES))] if len(tools) > 1 else []
         others = self._others(hidden, told) if self._names_share else ()
         return ": ".join(filter(None, (more, "; ".join((*counts, *others)))))

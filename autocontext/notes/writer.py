@@ -235,7 +235,6 @@ def ledger_head(numbers: Runs, calls: Counter[str]) -> str:
     size = len(numbers)
     span = ""
     if size:
-        first, last = numbers.pairs[0][0], numbers.pairs[-1][1]
-        span = f" (m{first})" if first == last else f" (m{first}-m{last})"
+        span = f" ({rendering.numbers_of(numbers.pairs[0][0], numbers.pairs[-1][1])})"
     tools = ", ".join(f"{rendering.one_line(name[:_LONGEST_NAME])} {n}x" for name, n in calls.most_common(8))
     return f"{size} earlier message{'s' if size != 1 else ''}{span}" + (f"; calls: {tools}" if tools else "")

@@ -7,13 +7,13 @@ changed it. They are found anew in every view. An edit leaves them as they are, 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.view import View
-from autocontext.messages import ToolResultBlock, leaves
+from autocontext.messages import ToolResultBlock, ToolUseBlock, leaves
 from autocontext.text import rendering
 from autocontext.text.failures import is_failure
 
@@ -59,11 +59,11 @@ def instructions(config: AutoContextConfig, view: View) -> Mapping[str, frozense
 
 def _named(view: View) -> list[str]:
     """The names of files that were read and that the system text names."""
-    from autocontext.notes.instructions import files_read, names_file  # noqa: PLC0415 (as below)
+    from autocontext.notes.instructions import files_read, named_in  # noqa: PLC0415 (as below)
 
     system = "\n".join(m.text for m in view.messages if m.role == "system")
     paths = dict.fromkeys(path for pair in view.answers for path in files_read(pair.use)) if system else ()
-    return [posixpath.basename(path.replace("\\", "/")) for path in paths if names_file(system, path)]
+    return [name for path in paths if (name := named_in(system, path))]
 
 
 def _kept(view: View, sources: tuple[str, ...], room: int) -> Mapping[str, frozenset[int]]:
@@ -122,21 +122,23 @@ def _stands_for(view: View, newer: _Reading, older: _Reading) -> bool:
 
 def _changed_between(view: View, older: _Reading, newer: _Reading) -> bool:
     """Whether a call between the two names the file and does not only look."""
-    from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
-
-    between = view.messages[older.result : newer.call]
-    uses = (use for m in between for use in m.tool_uses if not looks(use.name, use.input))
-    names = {*older.what.names, *newer.what.names}
-    return any(name in text for use in uses for text in leaves(use.input) for name in names)
+    uses = (use for m in view.messages[older.result : newer.call] for use in m.tool_uses)
+    return _is_changed(uses, {*older.what.names, *newer.what.names})
 
 
 def _changed_since(view: View, reading: _Reading) -> bool:
     """Whether a call after a reading, or beside it, names the file in some spelling and does not only look."""
+    own = reading.result, reading.block
+    later = (pair for pair in view.answers if pair.call >= reading.call and (pair.result, pair.block) != own)
+    uses = (pair.use for pair in later if not is_failure(pair.output))
+    return _is_changed(uses, {*map(posixpath.basename, reading.what.names)})
+
+
+def _is_changed(uses: Iterable[ToolUseBlock], names: Collection[str]) -> bool:
+    """Whether one of these calls has one of the names in its arguments and does not only look."""
     from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
 
-    names, own = [posixpath.basename(name) for name in reading.what.names], (reading.result, reading.block)
-    later = (pair for pair in view.answers if pair.call >= reading.call and (pair.result, pair.block) != own)
-    did = (pair.use for pair in later if not is_failure(pair.output) and not looks(pair.use.name, pair.use.input))
+    did = (use for use in uses if not looks(use.name, use.input))
     return any(name in text for use in did for text in leaves(use.input) for name in names)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from autocontext.caches import cached
@@ -180,7 +180,12 @@ def _seen(text: str) -> str | None:
     hidden = [*filter(is_hidden, {*text})]
     if "\\" in text and (hidden or any(is_hidden(json.loads(f'"{found}"')) for found in {*_ESCAPE.findall(text)})):
         return None
-    return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in hidden}) if hidden else text
+    return _escaped(text, hidden)
+
+
+def _escaped(text: str, signs: Collection[str]) -> str:
+    """A text with these characters as JSON escapes them."""
+    return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in signs}) if signs else text
 
 
 def _table(value: _Json) -> list[list[str]]:
@@ -247,4 +252,4 @@ def _quoted(text: str) -> str:
     """A text in quotes; what is invisible in it is escaped."""
     told = json.dumps(text, ensure_ascii=False)
     hidden = {sign for sign in {*told} if is_hidden(sign) or unicodedata.category(sign) in ("Zl", "Zp", "Co", "Cn")}
-    return told.translate({ord(sign): json.dumps(sign)[1:-1] for sign in hidden}) if hidden else told
+    return _escaped(told, hidden)

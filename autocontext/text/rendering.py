@@ -87,6 +87,11 @@ def one_line(text: str) -> str:
     return (escape_tags(text) if text.isprintable() else printable(" ".join(text.split()))).strip()
 
 
+def numbers_of(first: int, last: int) -> str:
+    """The numbers of messages from the first to the last one: `m3-m12`, and `m3` for one alone."""
+    return f"m{first}" if first == last else f"m{first}-m{last}"
+
+
 def note_marks(role: str) -> tuple[str, str]:
     """First and last line of a note. In the user's role they mark it as reference, not as a new task."""
     return (_NOTE_BEGIN, _NOTE_END) if role == "user" else ("", "")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.formats.anthropic_messages import from_anthropic
 from autocontext.messages import ToolUseBlock, is_note
-from autocontext.notes.instructions import instructions_of, names_file
+from autocontext.notes.instructions import instructions_of, named_in
 from autocontext.strategies import View
 from autocontext.strategies.instructions import instructions
 from autocontext.testing import assert_valid_chat, assistant, system, tool_call, tool_exchange, tool_result, user
@@ -210,8 +210,8 @@ def test_calls_that_are_looked_at_for_changes_are_few_however_many_files_the_sys
 
 @pytest.mark.parametrize("text", ["Use prices.csv.gz.", "Use my-prices.csv", "Use prices.csv-old"])
 def test_a_longer_name_names_another_file(text: str) -> None:
-    assert not names_file(text, "prices.csv")
-    assert names_file(f"{text} and prices.csv.", "data/prices.csv")
+    assert not named_in(text, "prices.csv")
+    assert named_in(f"{text} and prices.csv.", "data/prices.csv")
 
 
 def test_it_can_be_switched_off_and_extended() -> None:
