@@ -57,6 +57,10 @@ class Runs:
         for start, stop in self.pairs:
             yield from range(start, stop + 1)
 
+    def __reversed__(self) -> Iterator[int]:
+        for start, stop in reversed(self.pairs):
+            yield from range(stop, start - 1, -1)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Runs) and self.pairs == other.pairs
 

@@ -242,7 +242,8 @@ def label_of(arguments: Mapping[str, Any]) -> str:
         return _short_line(" ".join([path, *_details(arguments)]), _LONGEST)
     if patched := files_of_patch(arguments):
         return _short_line(", ".join(patched), _LONGEST)
-    texts = [(k, str(v).strip()) for k, v in arguments.items() if isinstance(v, str | int | float) and str(v).strip()]
+    told = {k: v for k, v in arguments.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
+    texts = [(k, str(v).strip()) for k, v in told.items() if str(v).strip()]  # without its key, "True" says nothing
     main = [v for key in _MAIN_ARGUMENTS for k, v in texts if k == key][:1]
     rest = [v for _, v in texts if [v] != main]
     first = main or rest[:1] or [leaf_values(v) for v in list(arguments.values())[:1]]
@@ -336,24 +337,6 @@ def _code(lines: Iterable[str]) -> Iterator[str]:
             yield line
         if ends:
             inside = "" if inside else quotes
-
-
-def lasting_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of arguments without those that others of them replace."""
-    texts = list(_texts(arguments))
-    replaces = any(_REPLACING_KEY.search(key) for key, _ in texts)
-    return (text for key, text in texts if not (replaces and _REPLACED_KEY.search(key)))
-
-
-def removed_lines(arguments: Mapping[str, Any]) -> set[str]:
-    """The telling lines of the texts that a call replaces which are not in those that come in their place."""
-    texts = list(_texts(arguments))
-    if not any(_REPLACING_KEY.search(key) for key, _ in texts):
-        return set()
-    lines: dict[bool, set[str]] = {True: set(), False: set()}
-    for key, text in texts:
-        lines[_REPLACED_KEY.search(key) is not None].update(map(str.strip, text[:_MOST_TEXT].splitlines()))
-    return {line for line in lines[True] - lines[False] if sum(map(str.isalnum, line)) >= _LEAST_NEW}
 
 
 def _texts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
@@ -37,8 +37,6 @@ _SHORT_NAME = 12
 """Characters; a longer name of what a call is about is left out of its answer."""
 _LIKE_A_LIST = re.compile(r"->|; | \d+x$| \(\d+ with[^()]*\)$")
 """In what a call is about: what would look like the words of a note in a list of such names."""
-_ABOUT = 60
-"""Characters of a label that stands for its call among others."""
 _SHORT_ANSWER, _LONG_ANSWER = 40, 1_500
 """Characters of an answer that is quoted of such a call; in one longer than the second, a word of an error is a part of
 what was read."""
@@ -98,8 +96,6 @@ class Deeds:
         self.width: dict[int, int] = {}
         """By the newest of equal calls."""
         self._told: dict[int, _Told] = {}
-        self._abouts: dict[object, str] = {}
-        """By what was looked at or changed, or else by call."""
         self._shorts: dict[tuple[object, ...], str] = {}
         self._lines: dict[tuple[int, int, int, str], _Line] = {}
         """By the newest of equal calls, their number, the characters and the thing."""
@@ -156,7 +152,7 @@ class Deeds:
         """
         label = call.label
         if thing and label.startswith(thing):
-            label = label[len(thing) :].strip()
+            label = label[len(thing) :].strip(" ,")
         if len(label) <= longest:
             return _unforged(label)
         if call.thing and label.startswith(call.thing) and "/" in call.thing:
@@ -201,14 +197,11 @@ class Deeds:
         return _Line(head + answer + then, head, answer, then)
 
     def _then(self, call: Call) -> str:
-        """The calls that did something with what this one looked at: its answer may not hold any more."""
-        done = self._done.get(call.thing, ()) if call.looks and call.thing else ()
-        later = [*takewhile(lambda other: other.number > call.number, reversed(done))]
-        if not later or not (self._known is None or later[0].number in self._known):
+        """The newest call that did something with what this one looked at: its answer may not hold any more."""
+        last = self._done.get(call.thing, call) if call.looks and call.thing else call
+        if last.number <= call.number or not (self._known is None or last.number in self._known):
             return ""
-        last = later[0]
-        times = f"{len(later)} calls up to " if len(later) > 1 else ""
-        return f" (then {times}m{last.number} {_listed(last.name)}{self._error_of(last)})"
+        return f" (then m{last.number} {_listed(last.name)}{self._error_of(last)})"
 
     def _error_of(self, call: Call) -> str:
         """The words of an answer that reads like an error, perhaps in messages of another note; "" of any other."""
@@ -333,21 +326,6 @@ class Deeds:
         words = (word.strip("\"'`()[]{},;:").removeprefix("./") for word in call.label.split())
         return next((thing for word in words if (thing := self._things.get(word, ""))), "")
 
-    def about(self, call: Call) -> str:
-        """What a call is about: the file or record that it names, or else its label in short."""
-        thing = call.thing
-        # Of what is looked for in a folder, the label says more.
-        key = (thing, call.looks) if thing and not thing.endswith(("/", ".")) else id(call)
-        about = self._abouts.get(key)
-        if about is None:
-            thing = self.thing(call)
-            if call.looks and thing.endswith(("/", ".")) and (what := call.label.removeprefix(thing).strip()):
-                thing = shorten(what, _ABOUT)
-            elif call.looks and (name := thing.rpartition("/")[2]) and self._things.get(name) == thing:
-                thing = name
-            about = self._abouts[key] = _listed(thing or self.label(call, _ABOUT))
-        return about
-
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
         """What some calls are about, their number, and for how many the structure says that nothing or an error came.
 
@@ -360,7 +338,7 @@ class Deeds:
         return short
 
     def _in_short(self, about: str, calls: Sequence[Call]) -> str:
-        times = f"{about} {len(calls)}x" if len(calls) > 1 else about
+        times = _listed(about) + f" {len(calls)}x" * (len(calls) > 1)
         answered = [call for call in calls if call.answer is not None]
         marked = [call.answer.status for call in answered if call.answer and call.answer.status]
         empty = sum(1 for call in answered if call.answer and call.answer.empty)
@@ -414,12 +392,6 @@ class Deeds:
             again = before != group.newest.number and len(answer) >= _LEAST_AGAIN
             yield f"{head}as m{before}{then}" if again and _is_phrase(answer) else text
 
-    def source(self, number: int, block: int) -> str:
-        """The call that a result answers, with its label; "" if there is none."""
-        # Also of calls in other messages than those that are covered.
-        call = self._ledger.of_newest_calls(_by_result).get((number, block))
-        return f"{call.name} {self.label(call, self._width)}".rstrip(" :") if call else ""
-
 
 def _is_error(answer: str) -> bool:
     """Whether a short answer has a word of an error."""
@@ -462,18 +434,10 @@ def _again(before: Mapping[Call, Call]) -> dict[Call, Call]:
     return {earlier: call for call, earlier in before.items() if earlier.digest == call.digest}
 
 
-def _done(calls: Iterable[Call]) -> dict[str, list[Call]]:
-    """By thing, the calls that did something with it, and were not refused by a mark."""
-    done: dict[str, list[Call]] = defaultdict(list)
-    for call in calls:
-        if call.thing and not call.looks and call.answer is not None and not call.answer.status:
-            done[call.thing].append(call)
-    return done
-
-
-def _by_result(calls: Iterable[Call]) -> dict[tuple[int, int], Call]:
-    """Calls by their results: the number of the message and of the block in it."""
-    return {(call.result, call.block): call for call in calls}
+def _done(calls: Iterable[Call]) -> dict[str, Call]:
+    """By thing, the newest call that did something with it, and was not refused by a mark."""
+    did = (c for c in calls if c.thing and not c.looks and c.answer is not None and not c.answer.status)
+    return {call.thing: call for call in did}
 
 
 def _unforged(label: str) -> str:

@@ -8,14 +8,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import NamedTuple
 
 from autocontext.history.log import Log
+from autocontext.history.runs import Runs
 from autocontext.messages import Msg, is_compressed, thaw
 from autocontext.notes.pieces import line_around
 from autocontext.notes.values import find, values_in
 from autocontext.text.quoting import quotation
 from autocontext.text.rendering import one_line
+from autocontext.text.words import terms
 
 MOST_LINES = 5
 """Lines in one note."""
@@ -33,6 +37,9 @@ _FILE = re.compile(r"[\w@.+/-]*\w{3,}\.[a-z]\w{1,4}")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
 _NAME_OF_CODE = re.compile(r"\w*[^\W\d_]_+[^\W_]\w*|[^\W\d_]*[a-z](?:[A-Z][a-z0-9]+){2,}|(?:[A-Z][a-z0-9]+){3,}")
 _BEFORE, _AFTER = re.compile(r"\d[.,]"), re.compile(r"[.,]\d")
+_MOST_SEARCHED, _SEARCHED_OF_ONE = 400, 64_000
+"""Newest messages that are searched for words of a focus, and characters of one text."""
+_HALF = 0.5
 _RELOADS = ("context_reload", "context_search")
 """Tools whose results quote what stands elsewhere in the history."""
 
@@ -121,6 +128,19 @@ def lines_with(token: str, originals: Mapping[int, Msg]) -> Iterator[Line]:
                 calls.append(line)
                 break
     yield from calls
+
+
+def lines_about(focus: AbstractSet[str], messages: Sequence[Msg], only: Runs) -> Iterator[tuple[float, Line]]:
+    """The lines of the newest of these messages with half of these terms, each with the share of them that it has."""
+    for number in islice(reversed(only), _MOST_SEARCHED):
+        for _, who, text in _texts(messages[number - 1]):
+            at = 0
+            for line in text[:_SEARCHED_OF_ONE].splitlines(keepends=True):
+                found = focus & {*terms(line)}
+                if (share := len(found) / len(focus)) >= _HALF:
+                    place = max(0, min(map(line.lower().find, found)))
+                    yield share, Line(number, who, line_around(text, at + place, 1)[1])
+                at += len(line)
 
 
 def _in_number(text: str, at: int, size: int) -> bool:

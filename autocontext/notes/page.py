@@ -8,9 +8,9 @@ number or "> ", so that no text of a tool, the agent or the user can pass for a 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,12 @@ from autocontext.history.runs import Runs
 from autocontext.messages import Msg, ToolUseBlock
 from autocontext.notes.calls import Call
 from autocontext.notes.deeds import Deeds, Group
+from autocontext.notes.mentions import Line, lines_about
 from autocontext.notes.plan_part import PlanPart
-from autocontext.notes.quotes import Quotes
 from autocontext.notes.room import Claim, Room
-from autocontext.notes.sentences import ASIDE, CLAUSE, GREETING, PASTE, RULE, Sentence
+from autocontext.notes.sentences import ASIDE, CLAUSE, COLONS, GREETING, PASTE, RULE, Sentence
 from autocontext.notes.shown import InView, Shown, plan_fact
-from autocontext.notes.speech import Reason, Speech, notes, reasons
+from autocontext.notes.speech import Reason, Speech, notes, reasons, replies
 from autocontext.notes.standing import instructions_read, running, where
 from autocontext.plan import PlanLike, lists_steps
 from autocontext.text.rendering import escape_tags, numbers_of
@@ -32,13 +32,13 @@ from autocontext.text.words import terms
 if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger
 
-SAID, PLAN, READ, WHERE, STARTED, CALLS, LOOKED, REASONS, LINES, NOTES = (
-    "The user said:", "Plan:", "Instructions read:", "Where:", "Started, no end seen:", "Calls:", "Looked at:",
-    "The agent said:", "Lines:", "The agent noted:",
+SAID, REPLIES, PLAN, READ, WHERE, STARTED, CALLS, LOOKED, REASONS, LINES, NOTES = (
+    "The user said:", "The agent answered:", "Plan:", "Instructions read:", "Where:", "Started, no end seen:", "Calls:",
+    "Looked at:", "The agent said:", "Lines:", "The agent noted:",
 )  # fmt: skip
-HEADINGS = (SAID, PLAN, READ, WHERE, STARTED, CALLS, LOOKED, REASONS, NOTES, LINES)
+HEADINGS = (SAID, REPLIES, PLAN, READ, WHERE, STARTED, CALLS, LOOKED, REASONS, NOTES, LINES)
 
-_GIVING = (LINES, LOOKED, REASONS, CALLS, PLAN, NOTES, READ, WHERE, STARTED)
+_GIVING = (LINES, LOOKED, REASONS, CALLS, REPLIES, PLAN, NOTES, READ, WHERE, STARTED)
 """The order in which parts lose lines if the text is too long, before the user's words."""
 _RULES_SHARE = 0.60
 _STORIES_SHARE = 0.25
@@ -47,16 +47,18 @@ _RULES_LEAST = 150
 """Tokens of rules that precede anything else in a small note."""
 _SAID_SHARE, _TYPED_SHARE = 0.25, 0.5
 """Share of the user's words in the room that the rules leave, and most of it for what they have typed."""
+_REPLIES_SHARE = 0.30
+"""Share of what is left then for what the agent answered the user: what they say next is about it ("to your 2: no")."""
 _SHARES = {"plan": 0.12, "done": 0.40, "reasons": 0.25, "looked": 0.20}
 """First share of each other part in what is left then."""
-_CLAIMS = ("plan", "typed", "reasons", "done", "said", "looked")
+_CLAIMS = ("plan", "typed", "reasons", "done", "replies", "said", "looked")
 """The order in which the parts then take the rest. The last one gives room back first, the user's words none.
 
 What the agent concluded says more of many calls than a line for each.
 """
 _OF_USER = ("typed", "said")
-_QUOTES_SHARE, _FOCUS_SHARE = 0.10, 0.35
-"""Least share of quoted lines, without and with a focus."""
+_FOCUS_SHARE, _MOST_LINES = 0.35, 100
+"""Most of a budget for lines about what it is to keep first, and how many of them are considered."""
 _NOTES_SHARE = 0.30
 """Most of a budget that the agent's own notes take."""
 _OPEN_SHARE = 0.5
@@ -69,13 +71,11 @@ _NARROW, _WIDER = 56, (90, 160, 280)
 """Characters of a label, of what is written and of an answer: the least, and more where there is room, newest first."""
 
 
-_MOST_NAMES = 4
-"""Tools that are named of calls without a line."""
-_MORE_SHARES = 0.08, 0.04
-"""Shares of the tokens in which the others are named by what they were about; the second where lines leave less."""
+_MORE_SHARE = 0.08
+"""Share of the tokens in which the files and records are named that others, which did something, were about."""
 
 
-_number, _name = attrgetter("number"), attrgetter("name")
+_number = attrgetter("number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,8 @@ class PageRequest:
     plan: PlanLike | None = None
     said_budget: int | None = None
     """Most tokens of the user's words."""
-    quotes_budget: int | None = None
-    """No more lines are quoted once the text has so many tokens; 0 for no quotes."""
     focus: str = ""
-    """Lines and reasons with words of it come first."""
+    """Reasons with words of it come first, and lines of the originals with them are quoted."""
     state: bool = True
     """Whether it says where the agent is and what it has started."""
     gaps: bool = False
@@ -123,8 +121,6 @@ class _Page:
         self._shown = shown if isinstance(shown, Shown) else InView(shown).without(0, 0, "")
         self._only, self._available = Runs.within(request.only, last), Runs.within(request.known, last)
         self._said_budget = self._budget if request.said_budget is None else request.said_budget
-        quotes = request.quotes_budget
-        self._quotes_budget = self._budget if quotes is None else min(self._budget, quotes)
         self._focus = frozenset(terms(request.focus))
         self._room = Room(self._budget, request.count)
         self._parts: dict[str, list[str]] = {}
@@ -133,13 +129,10 @@ class _Page:
         self._hidden: dict[str, list[Group]] = {}
         self._listed: dict[str, tuple[list[Group], list[str]]] = {}
         """By part, the calls with a line and their lines."""
-        self._said_more: dict[str, tuple[tuple[list[Group], Sequence[Group], float], str]] = {}
+        self._said_more: dict[str, tuple[tuple[list[Group], float], str]] = {}
         """By part, the line about these calls, and what it was made of."""
-        self._names_share = _MORE_SHARES[0]
-        """Share of the tokens in which it says what the calls without a line were about."""
-        self._reasons: list[Reason] = []
-        self._filler: list[Reason] = []
-        """What the agent said without a reason or a name."""
+        self._names_share = _MORE_SHARE
+        """Share of the tokens in which it names what the calls without a line were about."""
         self._speech = Speech(ledger, self._only, self._shown, gaps=request.gaps)
         self._deeds = Deeds.of(ledger, self._only, _NARROW, self._available)
         self._states = request.state
@@ -170,20 +163,14 @@ class _Page:
         for worth in (RULE, CLAUSE):
             rules -= self._add_sentences(worth, rules, brief=False)
         self._add_notes()
-        share = _FOCUS_SHARE if self._focus else _QUOTES_SHARE
-        quote_room = min(int(self._budget * share), self._quotes_budget, max(0, room.left) // 2)
-        room.left -= quote_room
+        if self._focus:
+            self._add_lines()
         self._add_activity(plan)
-        self._widen(self._budget - self._size() - quote_room)
+        self._widen(self._budget - self._size())
+        self._name_others()
         room.left = self._budget - self._size()
-        if self._quotes_budget:
-            self._add_quotes(max(self._quotes_budget, self._budget - room.left + quote_room))
-            self._widen(room.left)
-            self._name_others()
-            room.left = self._budget - self._size()
-            self._add_sentences(PASTE, room.left)
-            self._add_sentences(GREETING, room.left)
-            self._add_filler()
+        for worth in (PASTE, GREETING):
+            self._add_sentences(worth, room.left)
         self._parts[SAID] = self._speech.lines()
         return self._fit()
 
@@ -212,7 +199,7 @@ class _Page:
                 self._hidden[part].append(self._told[part].pop())  # the oldest
                 self._list_calls()
             else:
-                self._parts[part].pop(-1 if part == LINES else 0)
+                self._parts[part].pop(0)
         return text
 
     def _gives(self, heading: str) -> bool:
@@ -304,22 +291,28 @@ class _Page:
         latest = [g for g in reversed(deeds.groups) if not g.newest.plans and not self._standing.issuperset(g.calls)]
         done = [group for group in latest if not group.newest.looks]
         looked = [group for group in latest if group.newest.looks]
-        said, self._filler = reasons(self._ledger, self._only, self._shown, focus=self._focus)
+        said = reasons(self._ledger, self._only, self._shown, focus=self._focus)
+        answered = list(replies(self._ledger, self._only, self._shown))
         typed, typed_sentences = self._claim_sentences(self._speech.typed())
         pasted, pasted_sentences = self._claim_sentences(self._speech.sentences(ASIDE))
-        room.left -= sum(room.cost(h) for h, lines in ((CALLS, done), (LOOKED, looked), (REASONS, said)) if lines)
-        claims = {
-            "plan": plan,
-            "typed": typed,
-            "said": pasted,
-            "done": Claim(room, (deeds.line(group) for group in done)),
-            "reasons": Claim(room, map(_reason, said)),
-            "looked": Claim(room, (deeds.line(group) for group in looked)),
-        }
+        headed = ((CALLS, done), (LOOKED, looked), (REASONS, said), (REPLIES, answered))
+        room.left -= sum(room.cost(heading) for heading, lines in headed if lines)
         whole = room.left
         typed.take(min(int(whole * _TYPED_SHARE), self._said_budget))
         used = whole - room.left
         pasted.take(min(int(whole * _SAID_SHARE), self._said_budget) - used)
+        told = Claim(room, map(_row, answered))
+        told.take(int(room.left * _REPLIES_SHARE))
+        said = [*_not_in(answered[: told.size], said)]
+        claims = {
+            "plan": plan,
+            "typed": typed,
+            "said": pasted,
+            "replies": told,
+            "done": Claim(room, (deeds.line(group) for group in done)),
+            "reasons": Claim(room, map(_reason, said)),
+            "looked": Claim(room, (deeds.line(group) for group in looked)),
+        }
         shares = _SHARES if done else {**_SHARES, "looked": _SHARES["done"]}
         for part, share in shares.items():
             claims[part].take(int(room.left * share))
@@ -333,49 +326,17 @@ class _Page:
             self._told = {CALLS: done[: claims["done"].size], LOOKED: looked[: claims["looked"].size]}
             self._hidden = {CALLS: done[claims["done"].size :], LOOKED: looked[claims["looked"].size :]}
             self._list_calls()
-            self._reasons = said[: claims["reasons"].size]
-            self._parts[REASONS] = [*map(_reason, sorted(self._reasons))]
+            self._parts[REPLIES] = [*_under_numbers(answered, claims["replies"].size)]
+            reasons_left = _not_in(answered[: claims["replies"].size], said[: claims["reasons"].size])
+            self._parts[REASONS] = [*map(_reason, sorted(reasons_left))]
             return self._size() - self._budget
 
-        over = excess()
-        if over > 0:
-            self._names_share = 0.0
-            over = excess()
-        while over > 0:
+        # The names of what others were about go after the last lines: that a file was changed says most.
+        while (over := excess()) > 0:
             if not any(claims[part].give_back(over) for part in reversed(_CLAIMS) if part not in _OF_USER):
-                return
-            over = excess()
-        if not self._names_share and any(self._hidden.values()):
-            for share in _MORE_SHARES:
-                if self._trade_lines_for_names(share, [claims["looked"], claims["done"]], excess):
-                    break
-
-    def _trade_lines_for_names(self, share: float, claims: Sequence[Claim], excess: Callable[[], int]) -> bool:
-        """Name what the other calls were about instead of the last few lines: that a file was changed says most.
-
-        Returns whether there was room for it; if not, all is as before.
-        """
-        before = self._room.left, [claim.size for claim in claims]
-        self._names_share = share
-        for claim in claims:
-            if (over := excess()) > 0:
-                claim.give_back(over)
-        if excess() <= 0 and all(claim.size or not size for claim, size in zip(claims, before[1], strict=True)):
-            return True
-        self._names_share = 0.0
-        self._room.left, sizes = before
-        for claim, size in zip(claims, sizes, strict=True):
-            claim.size = size
-        excess()
-        return False
-
-    def _add_filler(self) -> None:
-        """Add what the agent said without a reason or a name, where nothing else needs the room."""
-        self._room.left -= 0 if self._reasons else self._room.cost(REASONS)
-        claim = Claim(self._room, map(_reason, self._filler))
-        claim.take(self._room.left)
-        self._reasons += self._filler[: claim.size]
-        self._parts[REASONS] = [*map(_reason, sorted(self._reasons))]
+                if not self._names_share:
+                    return
+                self._names_share = 0.0
 
     def _list_calls(self) -> None:
         """List the chosen calls, and the number of the others."""
@@ -384,43 +345,39 @@ class _Page:
                 self._listed[part] = [*groups], self._deeds.lines(groups[::-1])
             lines = self._listed[part][1]
             hidden = self._hidden[part]
-            # What was changed, was looked at; of others that did something, a few names would seem to be those of all.
-            named = [*groups, *self._told[CALLS]] if part == LOOKED else []
             # Also of calls that only looked and have no line: those above would seem to be all.
             counted = lines or (part == LOOKED and self._hidden[CALLS] and self._told[CALLS])
-            self._parts[part] = [self._more(part, hidden, named), *lines] if hidden and counted else lines
+            self._parts[part] = [self._more(part, hidden), *lines] if hidden and counted else lines
 
     def _name_others(self) -> None:
         """Say what the calls without a line were about, if there is room for it."""
-        if self._names_share or not any(self._hidden.values()):
+        if self._names_share or not self._hidden.get(CALLS):
             return
-        for self._names_share in (*_MORE_SHARES, 0.0):
+        for self._names_share in (_MORE_SHARE, 0.0):
             self._list_calls()
             if self._size() <= self._budget:
                 return
 
-    def _more(self, part: str, hidden: Sequence[Group], told: Sequence[Group]) -> str:
+    def _more(self, part: str, hidden: Sequence[Group]) -> str:
         """The line about calls without one; written anew when these are others than before."""
-        asked = [*hidden], told, self._names_share
+        asked = [*hidden], self._names_share
         if part not in self._said_more or self._said_more[part][0] != asked:
-            self._said_more[part] = asked, self._say_more([call for group in hidden for call in group.calls], told)
+            calls = [call for group in hidden for call in group.calls]
+            self._said_more[part] = asked, self._say_more(calls, named=part == CALLS)
         return self._said_more[part][1]
 
-    def _say_more(self, hidden: Sequence[Call], told: Sequence[Group]) -> str:
-        """How many calls have no line, of which tools, and what they were about."""
-        numbers, tools = [*map(_number, hidden)], Counter(map(_name, hidden))
+    def _say_more(self, hidden: Sequence[Call], *, named: bool) -> str:
+        """How many calls have no line; of those that did something, which files and records they were about."""
+        numbers = [*map(_number, hidden)]
         more = f"{numbers_of(min(numbers), max(numbers))}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
-        counts = [", ".join(f"{name} {n}x" for name, n in tools.most_common(_MOST_NAMES))] if len(tools) > 1 else []
-        others = self._others(hidden, told) if self._names_share else ()
-        return ": ".join(filter(None, (more, "; ".join((*counts, *others)))))
+        return ": ".join(filter(None, (more, "; ".join(self._others(hidden) if named and self._names_share else ()))))
 
-    def _others(self, hidden: Sequence[Call], told: Sequence[Group]) -> Iterator[str]:
-        """What these calls were about that no line names, the most first, as far as its share of the tokens goes."""
+    def _others(self, hidden: Sequence[Call]) -> Iterator[str]:
+        """The files and records that these calls are about, the most first, as far as the share for them goes."""
         things: dict[str, list[Call]] = {}
         for call in hidden:
-            things.setdefault(self._deeds.about(call), []).append(call)
-        for named in {"", *(self._deeds.about(group.newest) for group in told)}:
-            things.pop(named, None)
+            things.setdefault(self._deeds.thing(call), []).append(call)
+        things.pop("", None)
         left, lines = int(self._budget * self._names_share), list[str]()
         for what, calls in sorted(things.items(), key=lambda item: (-len(item[1]), -item[1][-1].number)):
             line = self._deeds.in_short(what, calls)
@@ -447,23 +404,52 @@ class _Page:
                     self._listed.clear()
         self._list_calls()
 
-    # ------------------------------------------------------------------------------------------------------ quotes
-    def _add_quotes(self, most: int) -> None:
-        """Lines of the originals, until the text has `most` tokens."""
-        quotes = Quotes(
-            self._ledger,
-            self._only,
-            self._shown,
-            self._join(),
-            source=self._deeds.source,
-            count=self._room.count,
-            focus=self._focus,
-        )
-        unused = max(0, self._budget - most)
-        self._room.left -= unused
-        quotes.choose(self._room)
-        self._parts[LINES] = quotes.lines()
-        self._room.left = self._budget - self._size()
+    # ---------------------------------------------------------------------------------------------------- the focus
+    def _add_lines(self) -> None:
+        """Add lines of the originals with words of the focus: those with most of them, the newest first."""
+        found: dict[str, Line] = {}
+        for _, line in sorted(lines_about(self._focus, self._ledger.messages, self._only), key=_rank):
+            found.setdefault(line.text.strip(), line)
+        chosen: list[Line] = []
+
+        def unseen() -> Iterator[str]:
+            for text, line in islice(found.items(), _MOST_LINES):  # each is searched for in all that is in view
+                if not self._shown.says(text):
+                    chosen.append(line)
+                    yield line.shown()
+
+        claim = Claim(self._room, unseen())
+        claim.take(int(self._budget * _FOCUS_SHARE) - self._room.cost(LINES))
+        self._parts[LINES] = [line.shown() for line in sorted(chosen[: claim.size])]
+        self._room.left -= self._room.cost(LINES) if claim.size else 0
+
+
+def _rank(rated: tuple[float, Line]) -> tuple[float, int]:
+    share, line = rated
+    return -share, -line.number
+
+
+def _not_in(rows: Sequence[Reason], said: Iterable[Reason]) -> Iterator[Reason]:
+    """Those of the agent's conclusions that do not stand in these rows of its answers."""
+    shown = " ".join(row.text for row in rows)
+    return (reason for reason in said if not all(part.strip() in shown for part in reason.text.split("…")))
+
+
+def _row(line: Reason) -> str:
+    return f"> {line.text}"
+
+
+def _under_numbers(rows: Sequence[Reason], size: int) -> Iterator[str]:
+    """The first rows under the numbers of their messages, in the order of the history, with "…" where one is cut.
+
+    Not behind a row that only announces the next one.
+    """
+    while 0 < size < len(rows) and rows[size - 1].text.endswith(COLONS) and rows[size - 1].number == rows[size].number:
+        size -= 1
+    for number, of_one in groupby(sorted(rows[:size]), key=_number):
+        texts = [row.text for row in of_one]
+        texts[-1] += " …" * (size < len(rows) and rows[size].number == number)
+        yield from (f"m{number}: {texts[0]}",) if len(texts) == 1 else (f"m{number}:", *map("> {}".format, texts))
 
 
 def _reason(reason: Reason) -> str:

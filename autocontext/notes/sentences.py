@@ -22,6 +22,12 @@ longer text; the same in what they have typed."""
 
 _SHORT = 1_000
 """Characters; what a user has typed. In a longer message something is pasted, as a rule."""
+_OWN = 500
+"""Characters that a user types above a paste."""
+_PASTE = re.compile(
+    r"^[ \t]*(?:[-=*_~]{3,}[ \t\r]*$|`{3}|[\"“„«「『>|])|(?<=[:：])[ \t]*\r?\n[ \t]*\r?\n", re.MULTILINE
+)
+"""Where a paste begins below the user's own words: a rule, a fence, a quote, or what a colon announces."""
 _LONG = 4_000
 """Characters; a longer message of the user contains pasted text."""
 _PASTE_ENDS = 1_500
@@ -142,7 +148,7 @@ _CONSEQUENCE = Caseless(r"(?:therefore|thus|hence|so|consequently|this means|as 
 _ITEM = re.compile(r"(?:[-*•]|\d{1,3}[.)])\s")
 """The beginning of a list's item."""
 _NUMBERED = re.compile(r"\s*\d{1,3}\.")
-_COLONS = (":", "：", ":**")
+COLONS = (":", "：", ":**")
 QUESTION_MARKS = ("?", "？", "؟")
 _LONGEST_AGENT = 20_000
 """Characters of one message of the agent that are read."""
@@ -266,6 +272,7 @@ def of_user(text: str) -> tuple[Sentence, ...]:
     """The sentences of a user's message."""
     result: list[Sentence] = []
     is_paste = len(text) > _LONG
+    typed = _before_paste(text) if len(text) > _SHORT else len(text)
     printed = is_output(text)
     diffs = [match.span() for match in _DIFF.finditer(text, 0, _SEARCH_LIMIT)]
     for start, stop in sentences(text):
@@ -275,8 +282,8 @@ def of_user(text: str) -> tuple[Sentence, ...]:
             del diffs[0]
         in_diff = bool(diffs) and diffs[0][0] <= start
         worth = OUTPUT if printed else PASTE if in_diff else _worth(text[start:stop])
-        if len(text) > _SHORT:
-            worth = {RULE: CLAUSE, PLAIN: ASIDE}.get(worth, worth)
+        if len(text) > _SHORT:  # a pasted rule must not stand for the user's, even where their words seem to end
+            worth = {RULE: CLAUSE, PLAIN: PLAIN if stop <= typed else ASIDE}.get(worth, worth)
         if is_paste and worth == ASIDE and _PASTE_ENDS < start < len(text) - _PASTE_ENDS:
             worth = PASTE
         result.append(Sentence(start, stop, worth))
@@ -284,6 +291,12 @@ def of_user(text: str) -> tuple[Sentence, ...]:
         best = sorted(result, key=lambda s: (-s.worth, s.start))[:_MOST]
         result = sorted(best)
     return tuple(result)
+
+
+def _before_paste(text: str) -> int:
+    """How many characters of a long message are the user's own words above what they have pasted; 0 if none are."""
+    paste = _PASTE.search(text, 0, _OWN)
+    return paste.start() if paste else 0
 
 
 def is_output(text: str) -> bool:
@@ -379,7 +392,7 @@ def _with_lists(text: str) -> Iterator[tuple[int, int]]:
                 heading, listed = (heading[0], stop), True
                 continue
             yield heading
-        heading, listed = ((start, stop) if text.endswith(_COLONS, start, stop) else None), False
+        heading, listed = ((start, stop) if text.endswith(COLONS, start, stop) else None), False
         if heading is None:
             yield start, stop
     if heading is not None:
@@ -389,7 +402,7 @@ def _with_lists(text: str) -> Iterator[tuple[int, int]]:
 def items(text: str) -> set[str]:
     """The lines of a sentence or list without the marks of its items; a heading alone says nothing."""
     lines = [_ITEM.sub("", line.strip(), count=1) for line in text.splitlines() if line.strip()]
-    return {line for line in lines if not line.endswith(_COLONS)} or {*lines}
+    return {line for line in lines if not line.endswith(COLONS)} or {*lines}
 
 
 def goes_on(text: str, sentence: Sentence) -> bool:
@@ -417,7 +430,7 @@ def heading_of(text: str, start: int) -> str:
     if not _ITEM.match(text, start):
         return ""
     for line in reversed(text[max(0, start - _LONGEST_LIST) : start].splitlines()):
-        if line.rstrip().endswith(_COLONS):
+        if line.rstrip().endswith(COLONS):
             return line.strip()
         if line.strip() and not _ITEM.match(line.lstrip()) and not line.startswith((" ", "\t")):
             return ""

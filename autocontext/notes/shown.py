@@ -9,10 +9,9 @@ from itertools import accumulate, chain
 from typing import Literal
 
 from autocontext.history.cached import cached_property
-from autocontext.messages import Msg, ToolUseBlock, is_note, is_user_turn, said_in, words_of_user
+from autocontext.messages import Msg, ToolUseBlock, is_user_turn, said_in, words_of_user
 from autocontext.notes.notes import note_of
 from autocontext.notes.sentences import of_user
-from autocontext.notes.values import known_values, values_by_line
 from autocontext.plan import is_plan_call
 from autocontext.text.rendering import one_line
 
@@ -26,18 +25,15 @@ class InView:
     def __init__(self, messages: Iterable[Msg], earlier: InView | None = None) -> None:
         """`earlier`: what was in view before an edit; its messages need not be read again."""
         self._messages = tuple(messages)
-        self.read: dict[int, tuple[frozenset[str], frozenset[Fact]]] = {}
-        """By identity of a message, its values and facts."""
+        self.read: dict[int, frozenset[Fact]] = {}
+        """By identity of a message, its facts."""
         if earlier is not None:
             self.read = {id(m): earlier.read[id(m)] for m in self._messages if id(m) in earlier.read}
         self._unread = list(range(len(self._messages)))
-        self.values = [frozenset[str]()] * len(self._messages)
-        """Per message that was read."""
         self.facts = [frozenset[Fact]()] * len(self._messages)
         """Per message that was read."""
-        # How many of the messages that were read have each of them.
-        self.count_of_value = Counter[str]()
         self.count_of_fact = Counter[Fact]()
+        """How many of the messages that were read have each of them."""
 
     @cached_property
     def texts(self) -> tuple[str, list[int]]:
@@ -52,11 +48,8 @@ class InView:
         for i in outside:
             m = self._messages[i]
             if id(m) not in self.read:
-                values_of = values_by_line if is_note(m) else known_values
-                values = frozenset[str]().union(*map(values_of, m.texts()))
-                self.read[id(m)] = values, frozenset(_facts(m))
-            self.values[i], self.facts[i] = self.read[id(m)]
-        self.count_of_value.update(chain.from_iterable(self.values[i] for i in outside))
+                self.read[id(m)] = frozenset(_facts(m))
+            self.facts[i] = self.read[id(m)]
         self.count_of_fact.update(chain.from_iterable(self.facts[i] for i in outside))
         return Shown(self, start, stop, beginning)
 
@@ -66,13 +59,7 @@ class Shown:
 
     def __init__(self, view: InView, start: int, stop: int, beginning: str) -> None:
         self._view, self._start, self._stop, self._beginning = view, start, stop, beginning
-        self._replaced_values = Counter(chain.from_iterable(view.values[start:stop]))
         self._replaced_facts = Counter(chain.from_iterable(view.facts[start:stop]))
-        self._values = known_values(beginning)
-
-    def has_value(self, value: str) -> bool:
-        """Whether one of the texts has this value."""
-        return self._view.count_of_value[value] > self._replaced_values[value] or value in self._values
 
     def has(self, fact: Fact) -> bool:
         """Whether one of the messages has this fact."""

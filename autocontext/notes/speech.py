@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.cached import cached_property
@@ -27,6 +27,7 @@ from autocontext.notes.sentences import (
     heading_of,
     items,
     last_question,
+    of_agent,
 )
 from autocontext.notes.shown import Shown
 from autocontext.text.gaps import gap
@@ -44,12 +45,15 @@ _MOST = 3_000
 """One text uses the newest sentences, so its cost does not grow with the history."""
 _MOST_REMARKS = 300
 """Newest sentences of the agent to consider."""
+_MOST_REPLIES, _LONGEST_REPLY, _LEAST_ROWS = 400, 20_000, 3
+"""Newest messages among which answers to the user are looked for, characters of one, and lines of one that says
+something whatever its words are."""
 _BEST_REMARKS = 60
 """Most sentences of the agent to return."""
 _OF_MESSAGE = 2
 """Most sentences of one message of the agent."""
-_FILLER = 1
-"""Most that a sentence without a reason and a name is worth."""
+_LEAST_WORTH = 1
+"""A sentence without a reason and a name is worth no more, and is left out."""
 _STRETCHES = 6
 """Parts of a history that come with their best sentences in turn."""
 _SHOWN = 160
@@ -227,18 +231,39 @@ def notes(ledger: WorkLedger, only: Container[int], shown: Shown) -> Iterator[tu
             yield number, f"m{number}: {rows[0]}" if len(rows) == 1 else "\n> ".join((f"m{number}:", *rows))
 
 
-def reasons(
-    ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[str] = frozenset()
-) -> tuple[list[Reason], list[Reason]]:
-    """The agent's reasons, findings and plans, the best first, from all over the span; then what names nothing.
+def replies(ledger: WorkLedger, only: Runs, shown: Shown) -> Iterator[Reason]:
+    """The lines of what the agent answered the user, the newest answer first, each answer once and in its order.
+
+    One of a line or two without a reason or a name ("I can help you with that") is left out.
+    """
+    texts: set[str] = set()
+    for number in islice(reversed(only), _MOST_REPLIES):
+        msg, text = ledger.messages[number - 1], ledger.messages[number - 1].text
+        last = number == len(ledger.messages) or is_user_turn(ledger.messages[number])
+        if last and is_final_reply(msg) and text and text not in texts and not shown.says(text):
+            texts.add(text)
+            rows = ledger.read(("reply", number), partial(_rows_of_reply, text))
+            yield from (Reason(number, place, row) for place, row in enumerate(rows))
+
+
+def _rows_of_reply(text: str) -> tuple[str, ...]:
+    """The lines of an answer, long ones in short; none of one that says nothing."""
+    rows = [shorten(row, _REMARK) for row in map(one_line, text[:_LONGEST_REPLY].splitlines()) if row]
+    if len(rows) < _LEAST_ROWS and not any(sentence.worth > _LEAST_WORTH for sentence in of_agent(text)):
+        return ()
+    return (*rows[:-1], rows[-1] + " …" * (len(text) > _LONGEST_REPLY)) if rows else ()
+
+
+def reasons(ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[str] = frozenset()) -> list[Reason]:
+    """The agent's reasons, findings and plans, the best first, from all over the span.
 
     A sentence is worth more the more of its names later messages used, and after an answer that is marked as an error;
-    at most two of a message of each kind, each with the heading of its list, and none that only says again what a
+    at most two of a message, each with the heading of its list, and none that only says again what a
     better or later one says.
     """
     failed = ledger.of_newest_calls(_after_failures)
-    rated: tuple[list[tuple[float, Reason]], list[tuple[float, Reason]]] = [], []
-    per_message = Counter[tuple[int, bool]]()
+    rated: list[tuple[float, Reason]] = []
+    per_message = Counter[int]()
     said_already = set[str]()
     newest: list[tuple[float, int, int, _Remark]] = []  # sorted as it is: no two have one number and start
     for number, sentence in ledger.remarks_in(only, _MOST_REMARKS):
@@ -246,17 +271,18 @@ def reasons(
         remark = ledger.read(("remark", number, sentence), read)
         about = len(focus & set(terms(remark.said))) if focus else 0
         worth = about + sentence.worth + min(2.0, ledger.used_in(remark.said)) + (number in failed)
-        newest.append((-worth, -number, sentence.start, remark))
+        if worth > _LEAST_WORTH:
+            newest.append((-worth, -number, sentence.start, remark))
     for lack, before, start, remark in sorted(newest):
-        worth, number, filler = -lack, -before, -lack <= _FILLER
+        number = -before
         new = remark.items - said_already
         # Last, as it searches all that is in view.
-        if not (remark.line and new) or per_message[number, filler] == _OF_MESSAGE or shown.says(remark.line):
+        if not (remark.line and new) or per_message[number] == _OF_MESSAGE or shown.says(remark.line):
             continue
         said_already |= new
-        per_message[number, filler] += 1
-        rated[filler].append((worth, Reason(number, start, remark.shown)))
-    return _spread(rated[False]), _spread(rated[True])
+        per_message[number] += 1
+        rated.append((-lack, Reason(number, start, remark.shown)))
+    return _spread(rated)
 
 
 class _Remark(NamedTuple):

@@ -68,19 +68,6 @@ def values_in(text: str) -> set[str]:
     return values
 
 
-def values_by_line(text: str) -> set[str]:
-    """`values_in`, faster for texts most of whose lines were read before, such as notes."""
-    if len(text) > _SEARCH_LIMIT:
-        return values_in(text)
-    values: set[str] = set()
-    for line in text.split("\n"):
-        if len(values) + len(of_line := known_values(line)) < _MOST:
-            values |= of_line
-        elif any(_add(values, piece) for piece in _pieces(line)):
-            break
-    return values
-
-
 def _add(values: set[str], piece: str) -> bool:
     """Add the values of a piece of a text, in order; whether there are as many as are kept."""
     names = [*map(_names, _RUN.findall(piece))]
@@ -173,15 +160,14 @@ def _names_something(token: str) -> bool:
     return not _BASE64.fullmatch(token) and (unbroken is None or _HEX.fullmatch(unbroken.group()) is not None)
 
 
-FLOOR = 0.1
+_FLOOR = 0.1
 """Least share of its worth that a value keeps."""
 _HALF_LIFE = 40.0
 """Messages."""
-FADED = 400
+_FADED = 400
 """Messages after which only the floor remains."""
-FADING = [FLOOR + 0.5 ** (age / _HALF_LIFE) for age in range(FADED)]
 
 
-def fading(number: int, now: int) -> float:
-    """The share of its worth that a value keeps if message `number` was the last with it."""
-    return FADING[now - number] if now - number < FADED else FLOOR
+def fading(age: int) -> float:
+    """The share of its worth that a value keeps if so many messages came after the last one with it."""
+    return _FLOOR + float(0.5 ** (min(age, _FADED) / _HALF_LIFE))

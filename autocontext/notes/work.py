@@ -19,20 +19,18 @@ from typing import Any, NamedTuple, TypeVar
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
 from autocontext.notes.answers import answer_of
-from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of, removed_lines
+from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of
 from autocontext.notes.commands import goes_on
 from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
 from autocontext.notes.rated import Rated
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.notes.typed import typed_call
-from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, known_values
+from autocontext.notes.values import argument_values, fading, known_values
 from autocontext.plan import is_plan_call
 from autocontext.text.gaps import gap
 from autocontext.text.protocol_results import printed
 
-_NEWEST = 3
-"""Newest messages stored for each value."""
 _MOST_VALUES = 2_500
 """`trim` reduces more distinct values than this."""
 _VALUES_AFTER_TRIM = 1_800
@@ -54,8 +52,8 @@ class Occurrences(NamedTuple):
     """Number of texts of the user, the agent and its calls with it."""
     begins_in_speech: bool
     """Whether the first message with it is one of them."""
-    numbers: tuple[int, ...]
-    """The newest messages with it, newest first."""
+    number: int
+    """Of the newest message with it."""
 
     @property
     def taken_up(self) -> int:
@@ -83,7 +81,7 @@ class WorkLedger:
 
     __slots__ = (
         "_memo", "_open", "_orphans", "_places", "calls", "effects", "instructions", "messages", "notes",
-        "pauses", "plan_calls", "rated", "remarks", "replacing", "rules", "sources", "typed",
+        "pauses", "plan_calls", "rated", "remarks", "rules", "sources", "typed",
         "user_sentences", "values",
     )  # fmt: skip
 
@@ -109,8 +107,6 @@ class WorkLedger:
         """Calls that make or change a plan, each with its index in `calls`."""
         self.instructions: list[tuple[int, Instructions]] = []
         """What calls read of instructions, each with the call's index in `calls`."""
-        self.replacing: list[tuple[int, set[str]]] = []
-        """The lines that calls have replaced, each with its message's number."""
         self.values: dict[str, Occurrences] = {}
         self._open: dict[str, list[int]] = {}
         """Per id, the calls (indices in `calls`) without a result, oldest first."""
@@ -166,9 +162,8 @@ class WorkLedger:
         self.notes += [(n + shift, text) for n, text in later.notes]
         self.plan_calls += [(at + places, use) for at, use in later.plan_calls]
         self.instructions += [(at + places, what) for at, what in later.instructions]
-        self.replacing += [(n + shift, lines) for n, lines in later.replacing]
         for value, occurrences in later.values.items():
-            self._add_occurrences(value, occurrences._replace(numbers=tuple([n + shift for n in occurrences.numbers])))
+            self._add_occurrences(value, occurrences._replace(number=occurrences.number + shift))
         for id_, calls in later._open.items():
             self._open.setdefault(id_, []).extend(i + places for i in calls)
 
@@ -200,7 +195,7 @@ class WorkLedger:
         """Count the values of a message: those of its results, and those of what was said and called."""
         known = self.values
         for values, is_spoken in (spoken, True), (heard - spoken, False):
-            first = Occurrences(int(is_spoken), is_spoken, (number,))
+            first = Occurrences(int(is_spoken), is_spoken, number)
             # By the old one: values that come together share one. An old one lives until its last value has its turn.
             renewed: dict[int, Occurrences] = {}
             for value in values:
@@ -210,9 +205,7 @@ class WorkLedger:
                     continue
                 again = renewed.get(id(old))
                 if again is None:
-                    in_speech, begins, numbers = old
-                    again = Occurrences(in_speech + is_spoken, begins, (number, *numbers[: _NEWEST - 1]))
-                    renewed[id(old)] = again
+                    again = renewed[id(old)] = Occurrences(old[0] + is_spoken, old[1], number)
                 known[value] = again
                 if is_spoken and old[0] - old[1] < _OFTEN:
                     self.rated.used_again((value,))
@@ -238,8 +231,6 @@ class WorkLedger:
             self.plan_calls.append((place, use))
         if (what := instructions_of(use, self.sources)) is not None:
             self.instructions.append((place, what))
-        if lines := removed_lines(use.input):
-            self.replacing.append((number, lines))
 
     def _append_following(self, asked: Msg, answered: Msg, number: int) -> None:
         """Add the call that message `number` makes in its text, and the pause after it, if there are any."""
@@ -280,8 +271,7 @@ class WorkLedger:
     def _add_occurrences(self, value: str, later: Occurrences) -> None:
         old = self.values.get(value)
         if old is not None:
-            in_speech, begins, numbers = old
-            later = Occurrences(in_speech + later[0], begins, (later[2] + numbers)[:_NEWEST])
+            later = Occurrences(old[0] + later[0], old[1], later[2])
         self.values[value] = later
         self.rated.used_again((value,))
 
@@ -382,26 +372,10 @@ class WorkLedger:
             # What only results have may be taken up yet.
             ranked = nlargest(
                 _VALUES_AFTER_TRIM,
-                (((0.3 + v.taken_up) * fading(v.numbers[0], now), value) for value, v in self.values.items()),
+                (((0.3 + v.taken_up) * fading(now - v.number), value) for value, v in self.values.items()),
             )
             known, self.values = self.values, {value: self.values[value] for _, value in ranked}
             self.rated.used_again(value for value in known.keys() - self.values if known[value].taken_up)
-
-    def best_values(self, most: int) -> list[tuple[float, str]]:
-        """At most `most` values that were taken up after they had been mentioned, with their worth, best first."""
-        ranked, worth = self.remembered("best values", self._rated_values)
-        return [(worth[value], value) for value in ranked[:most]]
-
-    def _rated_values(self) -> tuple[list[str], dict[str, float]]:
-        """The values that were taken up, best first, and their worth."""
-        now, since = len(self.messages), len(self.messages) - FADED
-        worth = {
-            value: (speech - begins) * (FADING[now - n[0]] if n[0] > since else FLOOR)
-            for value, (speech, begins, n) in self.values.items()
-            if speech > begins
-        }
-        # Not sorted as pairs: thousands of new tuples would have the collector run several times.
-        return sorted(sorted(worth, reverse=True), key=worth.__getitem__, reverse=True), worth
 
 
 def _newest(items: Sequence[T], only: Runs, most: int, number: Callable[[T], int]) -> list[T]:

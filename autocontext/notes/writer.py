@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 _LEAST = 96
 """Tokens; a shorter text says nothing."""
-_QUOTES = 0.6
-"""A note quotes lines until it has this share of its room; the rest is left to the newest messages."""
-_SMALL_WINDOW = 4_000
-"""Tokens; in a window up to this size, notes quote lines until all their room is used."""
 _MOST_PAUSES = 2
 """Long pauses that the first line of a note names."""
 _SHARE_OF_SPAN = 0.4
@@ -125,21 +121,14 @@ class NoteWriter:
             text = replace(text, otherwise="" if self._config.extractive_fallback else None) if asks else ""
         return replace(p, text=text, ledger=self.writing(view, p.span, min(size, tokens - 1)))
 
-    def writing(
-        self, view: View, span: Span, budget: int, *, plan: bool = False, fills: bool = False
-    ) -> Callable[[str], str]:
+    def writing(self, view: View, span: Span, budget: int, *, plan: bool = False) -> Callable[[str], str]:
         """A function from the model's text to the ledger that follows it, for a note of at most `budget` tokens.
 
-        `plan` includes the attached plan. With `fills`, in small windows, lines are quoted until the note is full.
+        `plan` includes the attached plan.
         """
-        share = max(_QUOTES, min(1.0, _SMALL_WINDOW / self._config.max_token)) if fills else _QUOTES
-        return lambda note: self._text(
-            view, span, note, budget, plan=_readable(self._plan) if plan else None, quotes=share
-        )
+        return lambda note: self._text(view, span, note, budget, plan=_readable(self._plan) if plan else None)
 
-    def _text(
-        self, view: View, span: Span, note: str, budget: int, *, plan: PlanLike | None = None, quotes: float
-    ) -> str:
+    def _text(self, view: View, span: Span, note: str, budget: int, *, plan: PlanLike | None = None) -> str:
         # Imported here: what a page needs is not needed before the first pass (see `compression.pass_run`).
         from autocontext.notes.page import PageRequest, render  # noqa: PLC0415
 
@@ -162,7 +151,6 @@ class NoteWriter:
             shown=in_view.without(start, start + len(span), note),
             plan=plan,
             said_budget=self._config.user_message_budget,
-            quotes_budget=int(room * quotes),
             focus=self._focus,
             state=self._config.note_state,
             gaps=self._config.show_gaps,
@@ -195,8 +183,8 @@ class NoteWriter:
         return self._seen[1:]
 
     def needed(self, view: View, span: Span, most: int) -> int:
-        """Tokens that a note about a span needs, without quotes, from 1 to `most`."""
-        return max(1, self._count_text(self._text(view, span, "", most, quotes=0.0)))
+        """Tokens that a note about a span needs, from 1 to `most`."""
+        return max(1, self._count_text(self._text(view, span, "", most)))
 
     def earlier_notes(self, span: Span) -> str:
         """The texts that models wrote for the notes in a span."""

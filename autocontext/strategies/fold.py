@@ -110,7 +110,6 @@ class Fold:
         saved = sum(self._saved_from(piece.stop) for piece in pieces[-1:])
         spare = sum(piece.tokens for piece in pieces) + saved - int(max(0, self.excess_tokens)) - model_tokens - 1
         share = min(share, max(expected, spare + note_tokens))
-        fills = spare + note_tokens >= share
         all_pieces = sorted([*alone, *pieces])
         sizes = self._sizes(view, all_pieces, share)
         return [
@@ -119,7 +118,6 @@ class Fold:
                 piece,
                 int(share * size),
                 0 if piece in alone else model_tokens // len(pieces),
-                fills=fills,
                 last=piece is all_pieces[-1],
             )
             for piece, size in zip(all_pieces, sizes, strict=True)
@@ -215,7 +213,7 @@ class Fold:
         ends = view.ends(start, stop)
         return next((i for i in ends if i >= enough), stop)
 
-    def _note(self, view: View, piece: _Piece, share: int, target: int, *, fills: bool, last: bool) -> Proposal:
+    def _note(self, view: View, piece: _Piece, share: int, target: int, *, last: bool) -> Proposal:
         span = view.span(piece.start, piece.stop)
         earlier = "" if self.bare else self._hand_over.earlier_notes(span)
         noted = sum(view.tokens(i, i + 1) for i in range(piece.start, piece.stop) if is_note(view.messages[i]))
@@ -228,7 +226,7 @@ class Fold:
         return Proposal(
             span,
             text,
-            ledger=self._hand_over.writing(view, span, budget, plan=last, fills=fills),
+            ledger=self._hand_over.writing(view, span, budget, plan=last),
             event_type=OLDEST_ROUNDS_FOLD,
             kind="fold",
             role=self._role(view, piece),

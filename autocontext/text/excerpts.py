@@ -842,17 +842,21 @@ class Excerpts:
         for i in _first_items(text, found):
             self._worths[i] += _ALONE * (own[i] > 0)
         for i in {0, len(found) - 1, *lonely} if found else ():
-            self._worths[i] += _ALONE if i in lonely else _AT_ENDS * (own[i] > 0)
+            of_record = self._reformatted and not i  # its first field says less than what the text in it says
+            self._worths[i] += _ALONE if i in lonely else _AT_ENDS * (own[i] > 0 and not of_record)
         for i in outcomes.intersection(self._first):
             self._worths[i] += _OUTCOME
         numbered = _Numbered.of(text, found, said)
         for i in numbered.below:
             self._worths[i] += _OUTCOME
-        self._empty = numbered.empty | (set() if repeats else _repeats(said))
+        fields = {
+            i for i, worth in enumerate(own) if self._reformatted and not worth and any(map(str.isalpha, said[i]))
+        }
+        worthless = fields - {*lonely, *outcomes, *numbered.below}
+        self._empty = numbered.empty | worthless | (set() if repeats else _repeats(said))
         for i in self._empty:
             self._worths[i] = 0.0
-        worthless = {i for i, worth in enumerate(own) if in_rows and not worth}
-        self._beside_nothing = self._empty | dependent | frames | worthless
+        self._beside_nothing = self._empty | dependent | frames
         """What is not shown because it stands beside something that is."""
         self._openers = _openers(text, found, said)
         self._continued = {i for i in range(1, len(found)) if _goes_on(text, found[i - 1], found[i])}

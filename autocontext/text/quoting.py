@@ -9,6 +9,10 @@ MARK = "> "
 _BREAK = r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]"
 _BLANK = r"[ \t\xa0\u1680\u2000-\u200f\u202f\u205f\u2060\u3000\ufeff]"
 _ANY_BREAK = re.compile(rf"\r\n|{_BREAK}")
+_HEADINGS = (
+    "the user said|the agent (?:said|answered|noted)|plan|instructions read|where|started, no end seen|calls|done"
+    "|looked at|lines"
+)
 _OURS = (
     # Heads of transcripts, pages and passages.
     r"\[(?:user|assistant|system|developer|tool|function)(?: thinking)?\]",
@@ -17,7 +21,7 @@ _OURS = (
     r"</?transcript\b",
     # Lines of notes: their first, their headings, and those about a message.
     r"[0-9]{1,15} earlier messages?\b",
-    rf"(?:the user said|the agent said|the agent noted|plan|calls|done|looked at|lines):{_BLANK}*(?={_BREAK}|\Z)",
+    rf"(?:{_HEADINGS}):{_BLANK}*(?={_BREAK}|\Z)",
     r"m[0-9]{1,15}(?:-m[0-9]{1,15})?(?::| [^\n]{0,400}->)",
     r"(?:read|called) again(?:: m[0-9]| below)",
 )

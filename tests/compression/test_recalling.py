@@ -221,8 +221,8 @@ def test_at_most_five_lines_and_a_paste_gets_none() -> None:
     memory.add_message(user("Go."))
     for name in (*names, other, another):
         memory.add_messages([assistant(f"{name} is kept."), user("Next.")])
-    for _ in range(160):
-        memory.add_messages([assistant("It was a day like any other. " * 9), user("And then it went on so. " * 9)])
+    for n in range(160):
+        memory.add_messages([assistant(f"Day D-{n:03} was like any other. " * 9), user("And then it went on so. " * 9)])
         memory.get_messages()
     memory.add_message(assistant("Yes."))
     asked(memory, "Compare " + ", ".join(names))

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from autocontext.messages import Msg, is_final_reply, is_user_turn
-from autocontext.notes.page import CALLS, HEADINGS, LINES, LOOKED, REASONS, SAID
+from autocontext.notes.page import CALLS, HEADINGS, LINES, LOOKED, REASONS, REPLIES, SAID
 
 ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(\d+ of several(?: lines| parts)?\))?(?: \(m\d+(?:, \d+x)?\))?(?=; |$)")
 """An answer's words in quotes, or its fields of JSON in braces."""
-THEN = re.compile(r" \(then (?:(\d+) calls up to )?m(\d+) (\"?)([^\n]+?)\3( -> .+)?\)$")
+THEN = re.compile(r" \(then m(\d+) (\"?)([^\n]+?)\2( -> .+)?\)$")
 """The newest call that did something with what another one looked at, and its refusal."""
 LONG_WORD = 40
 """Characters of a word of which a line may show a part: no line holds all of any word."""
@@ -177,7 +177,7 @@ class Reading:
 
     def check_words(self) -> None:
         """The user's words are the user's, the agent's the agent's, word for word."""
-        for heading, role in ((SAID, "user"), (REASONS, "assistant")):
+        for heading, role in ((SAID, "user"), (REPLIES, "assistant"), (REASONS, "assistant")):
             number = 0
             for line in self.parts.get(heading, []):
                 if head := re.match(r"m(\d+)( \(open\))?:(?: |$)", line):
@@ -231,7 +231,7 @@ class Reading:
         same = [c for c in self.calls if c.name == call.name and c.input == call.input and c.number <= call.number]
         if then := THEN.search(line):
             did = [c for c in self.every if self._did(c, call)]
-            if len(did) < int(then[1] or 1) or (int(then[2]), then[4]) not in [(c.number, c.name) for c in did]:
+            if (int(then[1]), then[3]) not in [(c.number, c.name) for c in did]:
                 return False
             line = line[: then.start()]
         for at in (m.start() for m in re.finditer(r" -> ", line)):
@@ -287,18 +287,14 @@ class Reading:
         return all(any(all_stand(q, t) for t in texts) for q in quotes) or any(all_stand(whole, t) for t in texts)
 
     def check_quotes(self) -> None:
-        source = 0
         for line in self.parts.get(LINES, []):
-            if line.startswith("> "):
-                lines = [texts_of(self.messages[source - 1]), *LINE_END.split(texts_of(self.messages[source - 1]))]
-                assert any(stands(line[2:], x) for x in lines), line
-                continue
-            head = re.fullmatch(r"m(\d+) (.*):", line)
+            head = re.match(r"m(\d+) (.*?): > ", line)
             assert head, line
-            source = int(head[1])
-            results = {c.name for c in self.every if source == c.result}
-            role = {"assistant": "agent"}.get(self.messages[source - 1].role, self.messages[source - 1].role)
-            assert head[2] in (role, "call") or any(head[2].startswith(plain(name)) for name in results), line
+            msg = self.messages[int(head[1]) - 1]
+            results = {c.name for c in self.every if int(head[1]) == c.result}
+            role = {"assistant": "agent"}.get(msg.role, msg.role)
+            assert head[2] == role or any(head[2] in (plain(n), f"call {plain(n)}") for n in results), line
+            assert any(stands(line[head.end() :], x) for x in (texts_of(msg), *LINE_END.split(texts_of(msg)))), line
 
 
 def tool_counts(messages: list[Msg], only: set[int]) -> Counter[str]:

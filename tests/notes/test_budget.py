@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from autocontext.caches import forget_texts
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg
-from autocontext.notes.page import LINES
 from autocontext.notes.room import Claim, Room
 from autocontext.notes.shown import InView
 from autocontext.notes.work import WorkLedger
@@ -321,7 +320,7 @@ def test_a_view_without_a_span_is_the_view_of_the_others(data: st.DataObject, me
 
 def test_a_conclusion_that_the_text_before_the_ledger_has_is_not_told_again() -> None:
     cause = "The cause is a missing lock."
-    messages = [user("Find the cause."), assistant(f"{cause} I go on.")]
+    messages = [user("Find the cause."), assistant(f"{cause} I go on."), assistant("Now.")]
     ledger, view = WorkLedger.of(messages), InView(messages)
     assert cause in page(ledger, 500, len, shown=view.without(0, 2, "The agent looked for the cause."))
     assert cause not in page(ledger, 500, len, shown=view.without(0, 2, f"Found. {cause}"))
@@ -333,20 +332,6 @@ def test_what_a_tool_says_does_not_stand_for_the_user() -> None:
     told = page(ledger, 3_000, len, shown=shown)
     assert "Use tabs." in told
     assert "Stop." in told
-
-
-@pytest.mark.slow
-@given(histories(max_moves=8), st.integers(300, 3_000))
-def test_no_line_of_a_source_is_quoted_twice(messages: list[Msg], budget: int) -> None:
-    text = page(WorkLedger.of(messages), budget, len)
-    found = text.partition(f"{LINES}\n")[2]
-    source, seen = "", set()
-    for line in found.splitlines():
-        if line.startswith("> "):
-            assert (source, line) not in seen
-            seen.add((source, line))
-        else:
-            source = line
 
 
 def test_a_note_about_few_messages_costs_as_much_in_a_long_history() -> None:
@@ -362,10 +347,10 @@ def test_a_note_about_few_messages_costs_as_much_in_a_long_history() -> None:
 
 def test_a_note_tells_of_old_messages_however_much_came_after() -> None:
     messages = long_work(20)
-    alone = page(WorkLedger.of(messages), 4_000, len, only=range(1, len(messages) + 1))
+    alone = page(WorkLedger.of(messages), 6_000, len, only=range(1, len(messages) + 1))
     later = [calls("", use(f"z{i}", "ping", host=f"h{i}")) for i in range(1_200)]
     answers = [tool_result(f"z{i}", "pong") for i in range(1_200)]
     longer = WorkLedger.of([*messages, *(m for pair in zip(later, answers, strict=True) for m in pair)])
     for line in ("read_file", "edit_file", "The cause is in"):
         assert line in alone
-        assert line in page(longer, 4_000, len, only=range(1, len(messages) + 1))
+        assert line in page(longer, 6_000, len, only=range(1, len(messages) + 1))

@@ -406,32 +406,16 @@ def test_calls_that_only_looked_are_counted_where_those_that_did_something_are(r
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "name"),
-    [
-        ("Grep", {"path": "./", "pattern": "func NormalizePath"}, "func NormalizePath"),
-        ("search_files", {"path": "src/", "query": "Rechnungsnummer"}, "Rechnungsnummer"),
-        ("read_file", {"path": "src/shop/pool.py"}, "pool.py"),
-        ("edit_file", {"path": "src/shop/pool.py"}, "src/shop/pool.py"),
-    ],
+    ("tool", "named"), [("get_order", False), ("search_orders", False), ("cancel_order", True), ("stornieren", True)]
 )
-def test_a_call_without_a_line_is_named_by_what_tells_it_from_others(
-    tool: str, arguments: dict[str, str], name: str
+def test_of_calls_without_a_line_those_that_did_something_are_named_by_what_they_were_about(
+    tool: str, named: bool
 ) -> None:
-    deeds = Deeds(WorkLedger.of(tool_exchange(tool, arguments, "one row")), Runs([(1, 2)]), 60)
-    assert deeds.about(deeds.calls[0]) == name
-
-
-@pytest.mark.parametrize("refusal", ["Error: User not found", "Fehler: nicht gefunden", "错误：未找到用户"])
-def test_a_name_with_its_answer_stands_before_those_without_one(refusal: str) -> None:
-    work = [user("Who is it?"), *tool_exchange("find_user", {"email": "eve@example.com"}, refusal)]
-    work += tool_exchange("find_user", {"email": "ada@example.com"}, '{"id": "ada_7726", "orders": ["#W1", "#W2"]}')
-    for n in range(12):
-        work += tool_exchange("get_order", {"order_id": f"#W{n}"}, f'{{"status": "delivered", "row": {n}}}')
-    pages = [page(work, budget=budget, count=lambda text: len(text) // 4) for budget in range(200, 400, 8)]
-    others = [line for text in pages for line in text.splitlines() if "more calls" in line and "eve@" in line]
-    others = [line for line in others if "ada@" in line]
-    assert [line for line in others if line.index(refusal) > line.index("ada@example.com")] == []
-    assert others
+    work = [user("Go."), *(m for n in range(30) for m in tool_exchange(tool, {"order_id": f"#W{n}00"}, f"row {n}"))]
+    pages = [page(work, budget=budget, count=lambda text: len(text) // 4) for budget in range(120, 400, 8)]
+    more = [line for text in pages for line in text.splitlines() if "more call" in line]
+    assert more
+    assert any("#W" in line for line in more) is named
 
 
 @pytest.mark.parametrize(("tool", "key"), [("edit", "path"), ("buchen", "order_id"), ("修改", "file_path")])
@@ -490,7 +474,7 @@ def test_what_a_call_is_about_forges_no_list(name: str) -> None:
     for msg in tool_exchange("run", {"path": name}, "one row"):
         ledger.append(msg)
     deeds = Deeds(ledger, Runs([(1, 2)]), 60)
-    about = deeds.about(deeds.calls[0])
+    about = deeds.in_short(name, deeds.calls)
     assert about[0] == about[-1] == '"'
 
 
@@ -513,3 +497,12 @@ def test_of_many_calls_few_are_looked_at_to_say_how_often_each_tool_was_called()
     calls = ledger.calls = _Read(ledger.calls)
     assert ledger.tools(Runs([(2, 1_900)])) == {"bash": 949}
     assert 0 < calls.read < 50
+
+
+@pytest.mark.parametrize(
+    ("tool", "key"), [("update_claim", "claim_id"), ("buchen", "auftrag_id"), ("修改", "order_id")]
+)
+def test_below_the_name_of_its_record_a_label_begins_with_the_next_argument(tool: str, key: str) -> None:
+    work = [m for n in range(2) for m in tool_exchange(tool, {key: "CLM-240317", "part": f"reserve_{n}"}, f"row {n}")]
+    lines = page(work, 900, len).splitlines()
+    assert [line.partition(" -> ")[0] for line in lines[-2:]] == [f"m1 {tool} reserve_0", f"m3 {tool} reserve_1"]

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 
+from autocontext.messages import TextBlock
 from autocontext.notes.sentences import (
     ASIDE,
     CLAUSE,
@@ -18,7 +19,7 @@ from autocontext.notes.sentences import (
     sentences,
 )
 from autocontext.notes.work import WorkLedger
-from autocontext.testing import assistant, user
+from autocontext.testing import assistant, tool_exchange, user
 from autocontext.tokens import get_counter
 from tests.conversations import texts
 from tests.notes.pages import page
@@ -293,7 +294,9 @@ def test_the_heading_of_a_list_is_told_with_its_items(heading: str, items: list[
 )
 def test_a_list_that_is_cut_says_that_it_goes_on(heading: str, item: str) -> None:
     items = [f"{n}. {item.format(7001 + n)}" for n in range(1, 13)]
-    work = [user("Go on."), assistant("\n".join((heading, *items))), user("Yes."), assistant("Done.")]
+    call, result = tool_exchange("look", {"at": "all"}, "ok")
+    found = assistant([TextBlock(text="\n".join((heading, *items))), *call.content])
+    work = [user("Go on."), found, result, user("Yes."), assistant("Done.")]
     (line,) = [line for line in page(work, budget=3_000).splitlines() if items[0] in line]
     assert heading in line
     assert items[-1] not in line

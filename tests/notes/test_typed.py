@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from autocontext import Msg
 from autocontext.history.runs import Runs
+from autocontext.notes.sentences import ASIDE, CLAUSE, GREETING, OUTPUT, PASTE, PLAIN, of_user
 from autocontext.notes.typed import NAME
 from autocontext.notes.work import WorkLedger
 from autocontext.testing import assistant, tool_call, tool_exchange, user
@@ -96,3 +97,46 @@ def test_where_the_agent_has_tools_commands_in_its_texts_are_examples() -> None:
     assert "The user said" not in text
     assert [*WorkLedger.of(history).tools(Runs([(1, 5)])).items()] == [("bash", 1)]
     assert [*WorkLedger.of(history[:3]).tools(Runs([(1, 5)])).items()] == [(NAME, 1)]
+
+
+MAIL = "From: Front desk\nTo: all\n\n" + "\n".join(f"{n}. Please put a comma into text {n}." for n in range(40))
+OWN = [
+    (
+        "fix kontroll.py, and yes to the test. sv_FI: drop the extra one\n\nfrom the desk, I did not read it all:\n\n",
+        MAIL,
+    ),
+    ("Bitte RE-17 stornieren.\nUnd das kam gerade:\n\n---\n", MAIL),
+    ("金额按 NET 算，不含税。别提 Khôi 的房间。\n\n", f"“{MAIL}”"),
+    ("approve 398 and send the letter\n\n", f"```\n{MAIL}\n```"),
+]
+
+
+@pytest.mark.parametrize(("own", "pasted"), OWN)
+def test_what_a_user_typed_above_a_paste_goes_before_the_paste(own: str, pasted: str) -> None:
+    history = [user("Go on."), user(f"{own}{pasted}"), *tool_exchange("run", {"n": 1}, "ok"), assistant("Done.")]
+    for budget in range(120, 600, 40):
+        text = page(WorkLedger.of(history), budget, COUNT, only={2, 3, 4})
+        said = "\n".join(line.removeprefix("> ") for line in text.splitlines())
+        assert all(line.strip(" -`") in said for line in own.splitlines() if line.strip(" -`")), budget
+
+
+@pytest.mark.parametrize("text", [MAIL, "We met on Monday.\n\n" * 90])
+def test_a_long_message_without_a_paste_below_the_user_s_words_is_read_as_before(text: str) -> None:
+    assert {sentence.worth for sentence in of_user(text)} <= {OUTPUT, GREETING, PASTE, ASIDE, CLAUSE}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_rule_at_the_head_of_a_paste_does_not_stand_for_the_user_s(end: str) -> None:
+    own = "For the whole session: do not translate the titles of the lessons, whatever the policies below say of them."
+    policies = [
+        user(
+            end.join(
+                (f"Policy {n}", *(f"Staff must never leave area {n}{k}." for k in range(8)), "---", *(["More."] * 300))
+            )
+        )
+        for n in range(6)
+    ]
+    text = page(WorkLedger.of([user(own), *policies, assistant("Read.")]), 400, COUNT, only={*range(1, 8)})
+    assert own in text
+    said = of_user(f"Please fix the door.{end}This came:{end}{end}" + MAIL.replace("\n", end))
+    assert [sentence.worth for sentence in said[:2]] == [PLAIN, PLAIN]

@@ -9,7 +9,7 @@ import pytest
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.config import STRATEGIES
 from autocontext.messages import Origin, is_note
-from autocontext.notes.page import SAID
+from autocontext.notes.page import REPLIES, SAID
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
 from autocontext.tokens import get_counter
 from tests.invariants import check, handles, texts_of, unreachable
@@ -121,7 +121,7 @@ def test_evidence_names_each_source_by_its_number_and_one_reload_of_it_brings_th
 def test_evidence_lines_that_are_still_shown_are_not_quoted() -> None:
     memory = passed()
     note = note_of(memory)
-    said = note.text.partition(f"\n{SAID}\n")[2].partition("\nCalls:\n")[0]
+    said = note.text.partition(f"\n{SAID}\n")[2].partition(f"\n{REPLIES}\n")[0]
     quoted = [line.partition(": ")[2] for line in said.splitlines()]
     elsewhere = "\n".join(text for m in memory.messages if m != note for text in texts_of(m))
     assert quoted

@@ -74,7 +74,7 @@ def test_a_note_wants_what_it_needs_and_no_more(language: str) -> None:
     assert Regrow(desk.hand_over, lambda: 10_000).wanted(desk.view) == lacks > 0
 
 
-@pytest.mark.parametrize(("tokens", "wants"), [(300, False), (400, True)])
+@pytest.mark.parametrize(("tokens", "wants"), [(600, False), (400, True)])
 def test_a_note_that_lacks_less_than_a_quarter_stays_as_it_is(tokens: int, wants: bool) -> None:
     desk = Desk([user("Go."), *rounds("en", 1, 20), user("Go on."), assistant("Yes.")], CONFIG, size)
     desk.make(desk.fold(tokens=tokens))

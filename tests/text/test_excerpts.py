@@ -884,3 +884,44 @@ def test_a_value_that_half_of_the_files_have_says_something_of_each(share: int, 
     said = [text[p.start : p.stop] for p in found]
     frames = {said[i] for i in _frames(said, _documents(text, found, said)[0])}
     assert frames == ({"replicas: 2"} if is_frame else set())
+
+
+@pytest.mark.parametrize(
+    ("about", "title", "rows"),
+    [
+        ("policy_number", "Inspection history", "{n} October 20{n}   Pass   3{n},204   -"),
+        ("Kunde", "Protokoll der Prüfung", "{n}. Mai 20{n}   bestanden   3{n}.204 km"),
+        ("保单", "检测记录", "20{n}年{n}月   合格   {n}3204 公里"),
+    ],
+)
+def test_of_a_document_in_a_record_its_text_stays_before_fields_that_hold_nothing(
+    about: str, title: str, rows: str
+) -> None:
+    text = "\n".join(rows.format(n=n) for n in range(11, 19))
+    record = {
+        "id": "DOC-51103",
+        "title": title,
+        about: None,
+        "kind": None,
+        "note": "",
+        "pages": [{"page": 1, "text": text}],
+    }
+
+    def worth(piece: str) -> float:
+        return 0.0 if piece.endswith(('""', "null")) else 0.3
+
+    shown = excerpt(json.dumps(record, ensure_ascii=False), 240, worth).text
+    assert "null" not in shown
+    assert sum(rows.format(n=n) in shown for n in range(11, 19)) >= 2
+
+
+@pytest.mark.parametrize("odd", ["aborted by the operator", "vom Bediener abgebrochen", "操作员已中止"])
+def test_the_line_that_is_like_no_other_stays_in_a_record_too(odd: str) -> None:
+    lines = [f"row {n} read and stored in the table" for n in range(120)]
+    lines.insert(70, odd)
+
+    def worth(piece: str) -> float:
+        return 1.0 * any(map(str.isdigit, piece))
+
+    for text in ("\n".join(lines), json.dumps({"status": 1, "output": "\n".join(lines)}, ensure_ascii=False)):
+        assert odd in excerpt(text, 600, worth).text

@@ -79,7 +79,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "answer": answered,
     "line_around": lambda text: pieces.line_around(text, min(len(text), 15_000), 3),
     "values": values.values_in,
-    "values by line": values.values_by_line,
     "find": lambda text: values.find(text[:4], f"x{text}"),
     "sentences": lambda text: (sentences.of_user.__wrapped__(text), sentences.of_agent(text)),
     "counts": lambda text: [get_counter(n).count_text(text) for n in ("o200k_base", "cl100k_base", "qwen", "bytes4")],
