@@ -56,7 +56,7 @@ def _recall(messages: list[Message]) -> Message:
             return _says(f'It was "{error[0]}". About legacy you said: "{rule.strip()}"')
         _, arguments = _call_of(messages, last["tool_call_id"])
         begin = int(re.findall(r"\d+", arguments["working_context_offload_uuid"])[-1]) + 1
-    counted = (re.search(r"\bm(\d+)-m\d+: \d+ more calls: .*run_tests", _text(m)) for m in messages)
+    counted = (re.search(r"\bm(\d+)-m\d+: \d+ more calls", _text(m)) for m in messages)
     begin = begin or next(int(found[1]) for found in counted if found)
     return _calls("", "context_reload", working_context_offload_uuid=f"m{begin}-m{begin + 9}")
 
