@@ -47,9 +47,9 @@ _RULES_LEAST = 150
 """Tokens of rules that precede anything else in a small note."""
 _SAID_SHARE, _TYPED_SHARE = 0.25, 0.5
 """Share of the user's words in the room that the rules leave, and most of it for what they have typed."""
-_REPLIES_SHARE = 0.30
+_REPLIES_SHARE = 0.40
 """Share of what is left then for what the agent answered the user: what they say next is about it ("to your 2: no")."""
-_SHARES = {"plan": 0.12, "done": 0.40, "reasons": 0.25, "looked": 0.20}
+_SHARES = {"plan": 0.12, "done": 0.40, "reasons": 0.30, "looked": 0.10}
 """First share of each other part in what is left then."""
 _CLAIMS = ("plan", "typed", "reasons", "done", "replies", "said", "looked")
 """The order in which the parts then take the rest. The last one gives room back first, the user's words none.
@@ -59,6 +59,8 @@ What the agent concluded says more of many calls than a line for each.
 _OF_USER = ("typed", "said")
 _FOCUS_SHARE, _MOST_LINES = 0.35, 100
 """Most of a budget for lines about what it is to keep first, and how many of them are considered."""
+_BEGINNING = 60
+"""Characters of a conclusion that stand in an answer by no chance; the rest may be cut there."""
 _NOTES_SHARE = 0.30
 """Most of a budget that the agent's own notes take."""
 _OPEN_SHARE = 0.5
@@ -430,9 +432,9 @@ def _rank(rated: tuple[float, Line]) -> tuple[float, int]:
 
 
 def _not_in(rows: Sequence[Reason], said: Iterable[Reason]) -> Iterator[Reason]:
-    """Those of the agent's conclusions that do not stand in these rows of its answers."""
+    """Those of the agent's conclusions that do not begin in these rows of its answers."""
     shown = " ".join(row.text for row in rows)
-    return (reason for reason in said if not all(part.strip() in shown for part in reason.text.split("…")))
+    return (r for r in said if not all(part.strip()[:_BEGINNING] in shown for part in r.text.split("…")))
 
 
 def _row(line: Reason) -> str:

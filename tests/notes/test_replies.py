@@ -114,3 +114,11 @@ def test_an_answer_of_which_the_end_is_not_read_says_so() -> None:
     lines = answered(page([user("List."), assistant("\n".join(rows)), user("Go on.")], 90_000, only={2}))
     assert 500 < len(lines) < 1_000
     assert lines[-1].endswith(" …")
+
+
+def test_a_conclusion_that_begins_in_an_answer_that_is_cut_is_not_told_again() -> None:
+    items = "\n".join(f"{n}. src/part_{n}.py lacks the lock, because pool_{n} never takes it." for n in range(1, 40))
+    messages = [user("Look."), assistant(f"These lack it:\n{items}"), user("Go on.")]
+    for budget in range(300, 1_500, 100):
+        text = page(messages, budget, only={1, 2})
+        assert text.count("1. src/part_1.py lacks the lock") <= 1, text
