@@ -71,11 +71,8 @@ _READ_LEAST = 48
 """Tokens for the instructions that it has read, in a small note."""
 _NARROW, _WIDER = 56, (90, 160, 280)
 """Characters of a label, of what is written and of an answer: the least, and more where there is room, newest first."""
-
-
 _MORE_SHARE = 0.08
 """Share of the tokens in which the files and records are named that others, which did something, were about."""
-
 
 _number = attrgetter("number")
 

@@ -40,7 +40,10 @@ def test_everything_holds(demo: Done) -> None:
 
 @pytest.mark.repo
 def test_the_picture_in_the_readme_shows_what_the_demo_says_now(demo: Done) -> None:
-    """If not: scripts/take_pictures.py. Sums of tokens differ a little from run to run, as UUIDs do."""
+    """If not: scripts/take_pictures.py. Sums of tokens differ a little from run to run, as UUIDs do.
+
+    So a pass may come just before the end, or not: it takes some twelve messages out of view.
+    """
     picture = (Path(__file__).parents[2] / "docs" / "pictures" / "demo.svg").read_text("utf-8")
     shown = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", picture)).split())
     numbers = demo.out.split("── the numbers that matter")[1]
@@ -49,7 +52,8 @@ def test_the_picture_in_the_readme_shows_what_the_demo_says_now(demo: Done) -> N
     told = {name: re.findall(rf"{name} (\d[\d,]*) ", shown.split("the numbers that matter")[1]) for name in figures}
     for name, figure in figures.items():
         [number] = told[name]
-        assert int(number.replace(",", "")) == pytest.approx(int(figure.replace(",", "")), rel=0.05), name
+        differs = 0.15 if name == "messages in view" else 0.05
+        assert int(number.replace(",", "")) == pytest.approx(int(figure.replace(",", "")), rel=differs), name
 
 
 def test_sizes_are_what_the_counter_says(demo: Done) -> None:
