@@ -148,7 +148,7 @@ def test_a_round_keeps_the_wish_and_the_answer():
     ]
     found = note(transcript(*messages), "round_summary", 120).text
     assert found.startswith("The user said:\n- Please rename the table customers to clients. Do not touch the views.\n")
-    assert "The agent said:\n- Done: the table is renamed" in found
+    assert "The agent answered:\n- Done: the table is renamed" in found
 
 
 def test_ids_that_are_used_again_go_with_the_newest_call():
