@@ -139,6 +139,9 @@ class _Page:
         """Those of the shown calls that have started something of which no end was seen, or read instructions."""
         self._plan = PlanPart(request.plan, [] if request.plan is not None else self._plan_calls())
         self._plan_first = plan_first
+        self._answered: list[Reason] = []
+        """The lines of what the agent answered the user, and how many of them it shows."""
+        self._replies_size = 0
         self._plan_size = 0
         """Lines of the plan, the most important first."""
 
@@ -194,6 +197,8 @@ class _Page:
                     return ""
                 self._speech.drop_last()
                 self._parts[SAID] = self._speech.lines()
+            elif part == REPLIES:
+                self._set_replies(self._replies_size - 1)
             elif self._told.get(part):
                 self._hidden[part].append(self._told[part].pop())  # the oldest
                 self._list_calls()
@@ -291,7 +296,7 @@ class _Page:
         done = [group for group in latest if not group.newest.looks]
         looked = [group for group in latest if group.newest.looks]
         said = reasons(self._ledger, self._only, self._shown, focus=self._focus)
-        answered = list(replies(self._ledger, self._only, self._shown))
+        answered = self._answered = list(replies(self._ledger, self._only, self._shown))
         typed, typed_sentences = self._claim_sentences(self._speech.typed())
         pasted, pasted_sentences = self._claim_sentences(self._speech.sentences(ASIDE))
         headed = ((CALLS, done), (LOOKED, looked), (REASONS, said), (REPLIES, answered))
@@ -325,7 +330,7 @@ class _Page:
             self._told = {CALLS: done[: claims["done"].size], LOOKED: looked[: claims["looked"].size]}
             self._hidden = {CALLS: done[claims["done"].size :], LOOKED: looked[claims["looked"].size :]}
             self._list_calls()
-            self._parts[REPLIES] = [*_under_numbers(answered, claims["replies"].size)]
+            self._set_replies(claims["replies"].size)
             reasons_left = _not_in(answered[: claims["replies"].size], said[: claims["reasons"].size])
             self._parts[REASONS] = [*map(_reason, sorted(reasons_left))]
             return self._size() - self._budget
@@ -336,6 +341,11 @@ class _Page:
                 if not self._names_share:
                     return
                 self._names_share = 0.0
+
+    def _set_replies(self, size: int) -> None:
+        """Show so many lines of what the agent answered the user, of the newest answers."""
+        self._replies_size = size
+        self._parts[REPLIES] = [*_under_numbers(self._answered, size)]
 
     def _list_calls(self) -> None:
         """List the chosen calls, and the number of the others."""

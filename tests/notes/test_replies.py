@@ -122,3 +122,11 @@ def test_a_conclusion_that_begins_in_an_answer_that_is_cut_is_not_told_again() -
     for budget in range(300, 1_500, 100):
         text = page(messages, budget, only={1, 2})
         assert text.count("1. src/part_1.py lacks the lock") <= 1, text
+
+
+def test_where_the_whole_is_longer_than_its_lines_the_oldest_rows_go_and_no_number() -> None:
+    report = "\n".join(f"{n}. part_{n}.py is done." for n in range(12))
+    messages = [m for n in range(4) for m in (user(f"Go on with {n}."), assistant(f"Round {n}.\n{report}"))]
+    for budget in range(400, 4_000, 60):
+        lines = answered(page(messages, budget, lambda text: len(text) + 12 * text.count("\n")))
+        assert not lines or not lines[0].startswith("> "), budget
