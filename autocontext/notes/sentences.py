@@ -24,10 +24,10 @@ _SHORT = 1_000
 """Characters; what a user has typed. In a longer message something is pasted, as a rule."""
 _OWN = 500
 """Characters that a user types above a paste."""
-_PASTE = re.compile(
-    r"^[ \t]*(?:[-=*_~]{3,}[ \t\r]*$|`{3}|[\"“„«「『>|])|(?<=[:：])[ \t]*\r?\n[ \t]*\r?\n", re.MULTILINE
-)
-"""Where a paste begins below the user's own words: a rule, a fence, a quote, or what a colon announces."""
+_PASTE = re.compile(r"^[ \t]*(?:[-=*_~]{3,}[ \t\r]*$|`{3}|[\"“„«「『>|])", re.MULTILINE)
+"""Where a paste begins below the user's own words: a rule, a fence, a quote."""
+_ANNOUNCED = re.compile(r"(?<=[:：])[ \t]*\r?\n[ \t]*\r?\n")
+"""Where it may begin if it has no such sign: below a colon."""
 _LONG = 4_000
 """Characters; a longer message of the user contains pasted text."""
 _PASTE_ENDS = 1_500
@@ -295,7 +295,7 @@ def of_user(text: str) -> tuple[Sentence, ...]:
 
 def _before_paste(text: str) -> int:
     """How many characters of a long message are the user's own words above what they have pasted; 0 if none are."""
-    paste = _PASTE.search(text, 0, _OWN)
+    paste = _PASTE.search(text, 0, _OWN) or _ANNOUNCED.search(text, 0, _OWN)
     return paste.start() if paste else 0
 
 

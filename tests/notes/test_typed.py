@@ -108,6 +108,7 @@ OWN = [
     ("Bitte RE-17 stornieren.\nUnd das kam gerade:\n\n---\n", MAIL),
     ("金额按 NET 算，不含税。别提 Khôi 的房间。\n\n", f"“{MAIL}”"),
     ("approve 398 and send the letter\n\n", f"```\n{MAIL}\n```"),
+    ("two changes:\n\n- 95 million is NET, so GALA-A\n- nothing about his room\n- she wrote:\n\n", f'"{MAIL}"'),
 ]
 
 
