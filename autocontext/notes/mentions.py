@@ -40,6 +40,7 @@ _BEFORE, _AFTER = re.compile(r"\d[.,]"), re.compile(r"[.,]\d")
 _MOST_SEARCHED, _SEARCHED_OF_ONE = 400, 64_000
 """Newest messages that are searched for words of a focus, and characters of one text."""
 _HALF = 0.5
+"""Share of the words of a focus that a line about it has at least."""
 _RELOADS = ("context_reload", "context_search")
 """Tools whose results quote what stands elsewhere in the history."""
 

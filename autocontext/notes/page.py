@@ -1,9 +1,10 @@
 """Renders a work ledger as text within a budget of tokens.
 
-The parts appear in one order (the user's words, plan, what was done, what was looked at, the agent's words, lines) and
-get their room in another: first the user's rules, then a share for each part, then the rest by importance. A page
-states what is structure (who spoke, which call, what number) and quotes everything else. Every line begins with a
-number or "> ", so that no text of a tool, the agent or the user can pass for a heading, a number or other words.
+The parts appear in one order (the user's words, the agent's answers, plan, what was done, what was looked at, the
+agent's words, lines) and get their room in another: first the user's rules, then a share for each part, then the rest
+by importance. A page states what is structure (who spoke, which call, what number) and quotes everything else. Every
+line begins with a number or "> ", so that no text of a tool, the agent or the user can pass for a heading, a number or
+other words.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, ToolUseBlock
@@ -23,7 +24,7 @@ from autocontext.notes.plan_part import PlanPart
 from autocontext.notes.room import Claim, Room
 from autocontext.notes.sentences import ASIDE, CLAUSE, COLONS, GREETING, PASTE, RULE, Sentence
 from autocontext.notes.shown import InView, Shown, plan_fact
-from autocontext.notes.speech import Reason, Speech, notes, reasons, replies
+from autocontext.notes.speech import Reason, Speech, notes, reasons, replies, under
 from autocontext.notes.standing import instructions_read, running, where
 from autocontext.plan import PlanLike, lists_steps
 from autocontext.text.rendering import escape_tags, numbers_of
@@ -74,6 +75,7 @@ _NARROW, _WIDER = 56, (90, 160, 280)
 _MORE_SHARE = 0.08
 """Share of the tokens in which the files and records are named that others, which did something, were about."""
 
+T = TypeVar("T")
 _number = attrgetter("number")
 
 
@@ -128,10 +130,8 @@ class _Page:
         self._hidden: dict[str, list[Group]] = {}
         self._listed: dict[str, tuple[list[Group], list[str]]] = {}
         """By part, the calls with a line and their lines."""
-        self._said_more: dict[str, tuple[tuple[list[Group], float], str]] = {}
-        """By part, the line about these calls, and what it was made of."""
-        self._names_share = _MORE_SHARE
-        """Share of the tokens in which it names what the calls without a line were about."""
+        self._said_more: dict[str, tuple[list[Group], str]] = {}
+        """By part, the calls without a line, and the line about them."""
         self._speech = Speech(ledger, self._only, self._shown, gaps=request.gaps)
         self._deeds = Deeds.of(ledger, self._only, _NARROW, self._available)
         self._states = request.state
@@ -169,7 +169,6 @@ class _Page:
             self._add_lines()
         self._add_activity(plan)
         self._widen(self._budget - self._size())
-        self._name_others()
         room.left = self._budget - self._size()
         for worth in (PASTE, GREETING):
             self._add_sentences(worth, room.left)
@@ -263,22 +262,25 @@ class _Page:
     def _add_sentences(self, worth: int, most: int, *, brief: bool | None = None) -> int:
         """Add the user's sentences of this worth, newest first, up to `most` tokens; returns their tokens."""
         before = self._room.left
-        claim, sentences = self._claim_sentences(self._speech.sentences(worth, brief=brief))
+        claim, sentences = self._claim(self._speech.sentences(worth, brief=brief), self._words, more=1)
         claim.take(min(most, self._said_budget))
         self._speech.choose(sentences[: claim.size])
         self._said_budget -= before - self._room.left
         return before - self._room.left
 
-    def _claim_sentences(self, chosen: Iterable[tuple[int, Sentence]]) -> tuple[Claim, list[tuple[int, Sentence]]]:
-        """A claim for sentences of the user, and those that it has measured."""
-        sentences: list[tuple[int, Sentence]] = []
+    def _words(self, item: tuple[int, Sentence]) -> str:
+        return self._speech.text(*item)
+
+    def _claim(self, items: Iterable[T], text: Callable[[T], str], *, more: int = 0) -> tuple[Claim, list[T]]:
+        """A claim for the lines of these, and those that it has measured: most would not fit, and are not read."""
+        measured: list[T] = []
 
         def texts() -> Iterator[str]:
-            for sentence in chosen:
-                sentences.append(sentence)
-                yield self._speech.text(*sentence)
+            for item in items:
+                measured.append(item)
+                yield text(item)
 
-        return Claim(self._room, texts(), more=1), sentences
+        return Claim(self._room, texts(), more=more), measured
 
     def _add_notes(self) -> None:
         """Add the agent's own notes, the newest as far as their share goes."""
@@ -297,8 +299,8 @@ class _Page:
         looked = [group for group in latest if group.newest.looks]
         said = reasons(self._ledger, self._only, self._shown, focus=self._focus)
         answered = self._answered = list(replies(self._ledger, self._only, self._shown))
-        typed, typed_sentences = self._claim_sentences(self._speech.typed())
-        pasted, pasted_sentences = self._claim_sentences(self._speech.sentences(ASIDE))
+        typed, typed_sentences = self._claim(self._speech.typed(), self._words, more=1)
+        pasted, pasted_sentences = self._claim(self._speech.sentences(ASIDE), self._words, more=1)
         headed = ((CALLS, done), (LOOKED, looked), (REASONS, said), (REPLIES, answered))
         room.left -= sum(room.cost(heading) for heading, lines in headed if lines)
         whole = room.left
@@ -335,12 +337,9 @@ class _Page:
             self._parts[REASONS] = [*map(_reason, sorted(reasons_left))]
             return self._size() - self._budget
 
-        # The names of what others were about go after the last lines: that a file was changed says most.
         while (over := excess()) > 0:
             if not any(claims[part].give_back(over) for part in reversed(_CLAIMS) if part not in _OF_USER):
-                if not self._names_share:
-                    return
-                self._names_share = 0.0
+                return
 
     def _set_replies(self, size: int) -> None:
         """Show so many lines of what the agent answered the user, of the newest answers."""
@@ -358,28 +357,18 @@ class _Page:
             counted = lines or (part == LOOKED and self._hidden[CALLS] and self._told[CALLS])
             self._parts[part] = [self._more(part, hidden), *lines] if hidden and counted else lines
 
-    def _name_others(self) -> None:
-        """Say what the calls without a line were about, if there is room for it."""
-        if self._names_share or not self._hidden.get(CALLS):
-            return
-        for self._names_share in (_MORE_SHARE, 0.0):
-            self._list_calls()
-            if self._size() <= self._budget:
-                return
-
     def _more(self, part: str, hidden: Sequence[Group]) -> str:
         """The line about calls without one; written anew when these are others than before."""
-        asked = [*hidden], self._names_share
-        if part not in self._said_more or self._said_more[part][0] != asked:
+        if part not in self._said_more or self._said_more[part][0] != hidden:
             calls = [call for group in hidden for call in group.calls]
-            self._said_more[part] = asked, self._say_more(calls, named=part == CALLS)
+            self._said_more[part] = [*hidden], self._say_more(calls, named=part == CALLS)
         return self._said_more[part][1]
 
     def _say_more(self, hidden: Sequence[Call], *, named: bool) -> str:
         """How many calls have no line; of those that did something, which files and records they were about."""
         numbers = [*map(_number, hidden)]
         more = f"{numbers_of(min(numbers), max(numbers))}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
-        return ": ".join(filter(None, (more, "; ".join(self._others(hidden) if named and self._names_share else ()))))
+        return ": ".join(filter(None, (more, "; ".join(self._others(hidden) if named else ()))))
 
     def _others(self, hidden: Sequence[Call]) -> Iterator[str]:
         """The files and records that these calls are about, the most first, as far as the share for them goes."""
@@ -387,7 +376,7 @@ class _Page:
         for call in hidden:
             things.setdefault(self._deeds.thing(call), []).append(call)
         things.pop("", None)
-        left, lines = int(self._budget * self._names_share), list[str]()
+        left, lines = int(self._budget * _MORE_SHARE), list[str]()
         for what, calls in sorted(things.items(), key=lambda item: (-len(item[1]), -item[1][-1].number)):
             line = self._deeds.in_short(what, calls)
             left -= self._room.cost(line)
@@ -419,15 +408,9 @@ class _Page:
         found: dict[str, Line] = {}
         for _, line in sorted(lines_about(self._focus, self._ledger.messages, self._only), key=_rank):
             found.setdefault(line.text.strip(), line)
-        chosen: list[Line] = []
-
-        def unseen() -> Iterator[str]:
-            for text, line in islice(found.items(), _MOST_LINES):  # each is searched for in all that is in view
-                if not self._shown.says(text):
-                    chosen.append(line)
-                    yield line.shown()
-
-        claim = Claim(self._room, unseen())
+        # Each is searched for in all that is in view.
+        unseen = (line for text, line in islice(found.items(), _MOST_LINES) if not self._shown.says(text))
+        claim, chosen = self._claim(unseen, Line.shown)
         claim.take(int(self._budget * _FOCUS_SHARE) - self._room.cost(LINES))
         self._parts[LINES] = [line.shown() for line in sorted(chosen[: claim.size])]
         self._room.left -= self._room.cost(LINES) if claim.size else 0
@@ -458,7 +441,7 @@ def _under_numbers(rows: Sequence[Reason], size: int) -> Iterator[str]:
     for number, of_one in groupby(sorted(rows[:size]), key=_number):
         texts = [row.text for row in of_one]
         texts[-1] += " …" * (size < len(rows) and rows[size].number == number)
-        yield from (f"m{number}: {texts[0]}",) if len(texts) == 1 else (f"m{number}:", *map("> {}".format, texts))
+        yield from under(f"m{number}:", texts)
 
 
 def _reason(reason: Reason) -> str:

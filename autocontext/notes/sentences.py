@@ -271,8 +271,8 @@ def of_piece(piece: str) -> int:
 def of_user(text: str) -> tuple[Sentence, ...]:
     """The sentences of a user's message."""
     result: list[Sentence] = []
-    is_paste = len(text) > _LONG
-    typed = _before_paste(text) if len(text) > _SHORT else len(text)
+    is_long, is_paste = len(text) > _SHORT, len(text) > _LONG
+    typed = _before_paste(text) if is_long else len(text)
     printed = is_output(text)
     diffs = [match.span() for match in _DIFF.finditer(text, 0, _SEARCH_LIMIT)]
     for start, stop in sentences(text):
@@ -282,7 +282,7 @@ def of_user(text: str) -> tuple[Sentence, ...]:
             del diffs[0]
         in_diff = bool(diffs) and diffs[0][0] <= start
         worth = OUTPUT if printed else PASTE if in_diff else _worth(text[start:stop])
-        if len(text) > _SHORT:  # a pasted rule must not stand for the user's, even where their words seem to end
+        if is_long:  # a pasted rule must not stand for the user's, even where their words seem to end
             worth = {RULE: CLAUSE, PLAIN: PLAIN if stop <= typed else ASIDE}.get(worth, worth)
         if is_paste and worth == ASIDE and _PASTE_ENDS < start < len(text) - _PASTE_ENDS:
             worth = PASTE

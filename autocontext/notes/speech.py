@@ -165,9 +165,8 @@ class Speech:
             rows = list(self._rows(number, [sentence for _, sentence in history[first:stop]]))
             source = f"m{number}{self._gap(number)}{self._state(number)}:"
             if len(rows) == 1:
-                lines.append(f"{source} {rows[0]}{self._question(number)}")
-            else:
-                lines += [source, *(f"> {row}" for row in rows)]
+                rows[0] += self._question(number)
+            lines += under(source, rows)
         return lines
 
     def _gap(self, number: int) -> str:
@@ -228,7 +227,15 @@ def notes(ledger: WorkLedger, only: Container[int], shown: Shown) -> Iterator[tu
         if number in only and text not in texts and not shown.has(("note", text)):
             texts.add(text)
             rows = [row for row in map(one_line, text.splitlines()) if row]
-            yield number, f"m{number}: {rows[0]}" if len(rows) == 1 else "\n> ".join((f"m{number}:", *rows))
+            yield number, "\n".join(under(f"m{number}:", rows))
+
+
+def under(source: str, rows: Sequence[str]) -> Iterator[str]:
+    """What somebody said, behind the number of their message or, if it has several lines, below it."""
+    if len(rows) == 1:
+        yield f"{source} {rows[0]}"
+    else:
+        yield from (source, *(f"> {row}" for row in rows))
 
 
 def replies(ledger: WorkLedger, only: Runs, shown: Shown) -> Iterator[Reason]:
@@ -240,9 +247,10 @@ def replies(ledger: WorkLedger, only: Runs, shown: Shown) -> Iterator[Reason]:
     for number in islice(reversed(only), _MOST_REPLIES):
         msg, text = ledger.messages[number - 1], ledger.messages[number - 1].text
         last = number == len(ledger.messages) or is_user_turn(ledger.messages[number])
-        if last and is_final_reply(msg) and text and text not in texts and not shown.says(text):
+        rows = ledger.read(("reply", number), partial(_rows_of_reply, text)) if last and is_final_reply(msg) else ()
+        # Last, as it searches all that is in view.
+        if rows and text not in texts and not shown.says(text):
             texts.add(text)
-            rows = ledger.read(("reply", number), partial(_rows_of_reply, text))
             yield from (Reason(number, place, row) for place, row in enumerate(rows))
 
 
@@ -258,8 +266,8 @@ def reasons(ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[
     """The agent's reasons, findings and plans, the best first, from all over the span.
 
     A sentence is worth more the more of its names later messages used, and after an answer that is marked as an error;
-    at most two of a message, each with the heading of its list, and none that only says again what a
-    better or later one says.
+    at most two of a message, each with the heading of its list, and none that only says again what a better or later
+    one says.
     """
     failed = ledger.of_newest_calls(_after_failures)
     rated: list[tuple[float, Reason]] = []

@@ -271,7 +271,7 @@ class WorkLedger:
     def _add_occurrences(self, value: str, later: Occurrences) -> None:
         old = self.values.get(value)
         if old is not None:
-            later = Occurrences(old[0] + later[0], old[1], later[2])
+            later = old._replace(in_speech=old.in_speech + later.in_speech, number=later.number)
         self.values[value] = later
         self.rated.used_again((value,))
 

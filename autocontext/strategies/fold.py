@@ -33,7 +33,7 @@ _WORTHWHILE = 0.95
 """A note with a larger share of the tokens it replaces is not worth writing."""
 _CURRENT = 0.15
 """Least note about the current round, as a share of what it replaces or, if that is less, of the room for all notes."""
-_QUOTES = 400
+_LEAST_CURRENT = 400
 """Tokens; if that share has less room, the newest messages are worth more than a longer note."""
 _LEAST_NOTE = 128
 """Tokens of the smallest note without its frame: room for the user's rules."""
@@ -133,8 +133,8 @@ class Fold:
         if len(pieces) < 2:
             return [1.0] * len(pieces)
         needs = [self._needed(view, piece, most) for piece in pieces]
-        for i, p in enumerate(pieces if most * _CURRENT >= _QUOTES else ()):
-            if p.start > view.latest_user >= 0:  # its results are what the next steps need: room for quotes
+        for i, p in enumerate(pieces if most * _CURRENT >= _LEAST_CURRENT else ()):
+            if p.start > view.latest_user >= 0:  # its results are what the next steps need
                 needs[i] = max(needs[i], int(min(p.tokens, most) * _CURRENT))
         return [size / sum(needs) for size in needs]
 
