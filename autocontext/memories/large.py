@@ -10,9 +10,11 @@ import json
 import secrets
 import sys
 import zlib
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property, partial
+from typing import Any
 
 from autocontext.errors import StoreCorruptError, StoreError
 from autocontext.memories import statements
@@ -21,7 +23,7 @@ from autocontext.memories.records import Memory, ScoredMemory, indexed_text
 from autocontext.ranking import TfidfRanker
 from autocontext.stores.database import Database, Row, Work
 from autocontext.stores.kept import Kept
-from autocontext.stores.search_blocks import Block, BlockWriter, bm25, telling
+from autocontext.stores.search_blocks import Block, BlockWriter, bm25, telling, utf8
 from autocontext.text.words import is_cjk, terms
 
 FEW = 512
@@ -71,7 +73,10 @@ class LargeIndex:
             count = done  # twice as many, so that ranking again costs no more than the last time
 
     def near(self, user_id: str, text: str, categories: Collection[str], count: int, now: int) -> list[Memory]:
-        """So many memories in use that are near a text, as many of these categories, and some of the surest."""
+        """So many memories in use that are near a text, as many of these categories, and a quarter of the surest.
+
+        Where few are near, the surest take their places.
+        """
         blocks = self._blocks(user_id)
 
         def in_use(ids: Sequence[str]) -> list[Memory]:
@@ -82,7 +87,8 @@ class LargeIndex:
         if len(best) < min(count, len(ids)):  # others are no longer in use: frequent words lead to more
             best = in_use(candidates(blocks, text, everything=True))
         asked = in_use([id_ for block in blocks for id_ in block.of_categories(categories)])
-        sure = self._in_use(lambda done: statements.foremost(user_id, "confidence", 1, count, done), count // 4, now)
+        size = max(count // 4, count - len(best))
+        sure = self._in_use(lambda done: statements.foremost(user_id, "confidence", 1, size, done), count // 4, now)
         by_id = {memory.id: memory for memory in (*best, *asked, *sure)}
         return sorted(by_id.values(), key=lambda m: (m.created_at, m.id))
 
@@ -163,9 +169,14 @@ class MemoryBlock:
     """The words of some memories, and their ids."""
 
     def __init__(
-        self, ids: list[str], lengths: list[int], categories: dict[str, list[int]], parts: Sequence[Sequence[str]]
+        self,
+        ids: list[str],
+        lengths: list[int],
+        categories: Mapping[str, Sequence[int]],
+        parts: Sequence[Sequence[Any]],
     ) -> None:
-        self.ids, self.lengths, self._categories, self._parts = ids, lengths, categories, parts
+        self.ids, self.lengths, self._parts = ids, lengths, parts
+        self._categories = {category: array("I", places) for category, places in categories.items()}
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> MemoryBlock:
@@ -199,7 +210,9 @@ class MemoryBlock:
 
     def packed(self) -> bytes:
         """The stored form."""
-        fields = [_FORMAT, self.ids, self.lengths, self._categories, self._parts]
+        categories = {category: list(places) for category, places in self._categories.items()}
+        parts = [(vocabulary.decode("utf-8", "surrogatepass"), *rest) for vocabulary, *rest in self._parts]
+        fields = [_FORMAT, self.ids, self.lengths, categories, parts]
         return zlib.compress(json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass"), _LEVEL)
 
     @classmethod
@@ -211,7 +224,8 @@ class MemoryBlock:
             raise DamagedBlock(f"the index of memories is damaged ({e})") from e
         if version != _FORMAT:
             raise DamagedBlock("the index of memories is old")
-        return cls(*fields)
+        ids, lengths, categories, parts = fields
+        return cls(ids, lengths, categories, [(utf8(vocabulary), *rest) for vocabulary, *rest in parts])
 
 
 def _tags(text: str) -> list[str]:

@@ -194,7 +194,7 @@ class MemoryStore(DatabasePart):
     def _document_about(
         self, text: str, *, user_id: str, categories: Collection[str] = (), count: int = 500
     ) -> Steps[dict[str, Any]]:
-        """`document`; of many memories only some near the text, of these categories and the surest: `count` each."""
+        """`document`; of many memories only `count` near the text, as many of these categories, some of the surest."""
         if not (yield from self._is_large(user_id)):
             return (yield from self._document(user_id=user_id))
         now = self._clock()

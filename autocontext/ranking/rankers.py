@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
@@ -38,7 +39,7 @@ class TfidfRanker:
     """
 
     def __init__(self) -> None:
-        self._postings = Postings(_damped, lambda weights: math.sqrt(math.fsum(_damped(w) ** 2 for w in weights)))
+        self._postings = Postings(_damped, lambda strengths: math.hypot(*strengths))
 
     def update(self, id: str, text: str | None) -> None:  # noqa: A002 (part of the contract)
         """Add, replace or (None) remove the text under this id."""
@@ -177,7 +178,7 @@ def _damped(weight: float) -> float:
 class Postings:
     """Strengths by feature and text.
 
-    `strength` maps the weight of a feature in a text to what `sums` adds up, and `size` all weights of a text to its
+    `strength` maps the weight of a feature in a text to what `sums` adds up, and `size` all strengths of a text to its
     size. Updating a text costs as much as the features of that text, however many others there are. An update that was
     interrupted is mended by doing it again.
     """
@@ -190,7 +191,7 @@ class Postings:
         self._features: list[tuple[str, ...]] = []
         self.sizes: list[float] = []
         """The size of each text, by slot."""
-        self.lists: dict[str, dict[int, float]] = {}
+        self.lists: defaultdict[str, dict[int, float]] = defaultdict(dict)
         """For each feature the slots of the texts that hold it, and its strength there."""
 
     @property
@@ -217,9 +218,10 @@ class Postings:
             self._features.append(())
         self.sizes += [0.0] * (len(self._features) - len(self.sizes))
         self.slots[id_] = slot
-        self._features[slot], self.sizes[slot] = tuple(weights), self._size(weights.values())
-        for feature, weight in weights.items():
-            self.lists.setdefault(feature, {})[slot] = self._strength(weight)
+        strengths = list(map(self._strength, weights.values()))
+        self._features[slot], self.sizes[slot] = tuple(weights), self._size(strengths)
+        for feature, strength in zip(weights, strengths, strict=True):
+            self.lists[feature][slot] = strength
 
     def _clear(self, slot: int) -> None:
         for feature in self._features[slot]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from autocontext.errors import StoreCorruptError
@@ -23,6 +25,8 @@ _MOST_OUTLINED = 128_000_000
 """Bytes of what is kept of the short sessions of all users: about 200,000 of them."""
 _SHORT = 2_000
 """Stored bytes of a session's only segment whose words are kept, so that a search for others need not look at it."""
+_SHARD = 256
+"""Segments of a shard, about: of more it is divided."""
 _FEW = 0.2
 """Share of the segments of a user up to which single ones are read."""
 _TOGETHER = 128
@@ -55,7 +59,7 @@ class SearchIndex:
     def __init__(self, database: Database, read: Callable[[Sequence[Span]], Sequence[Sequence[Entry]]]) -> None:
         self._database, self._read = database, read
         self._kept: Kept[Key, Segment] = Kept(_MOST_KEPT)
-        self._shards: Kept[str, Mapping[int, Shard]] = Kept(_MOST_OUTLINED, forgotten=False)
+        self._shards: Kept[str, list[Shard]] = Kept(_MOST_OUTLINED, forgotten=False)
 
     def segments(self, user_id: str, session_id: str | None, words: Sequence[str] | None = None) -> Index:
         """The segments of a user, or of one session, up to date.
@@ -82,44 +86,50 @@ class SearchIndex:
         self._shards.drop(user_id)
         self._database.write(partial(statements.forget, user_id))
 
-    def _of_user(self, user_id: str) -> Mapping[int, Shard] | None:
-        """The shards of a user: as they are kept, but for those whose sessions have changed. None: try again."""
-        kept = self._shards.get(user_id) or {}
+    def _of_user(self, user_id: str) -> list[Shard] | None:
+        """The shards of a user, in order: as they are kept, but for those whose sessions have changed. None: try again.
 
-        def changed() -> Work[tuple[dict[int, Row], Collection[int], list[Row]]]:
-            marks = yield from statements.marks(user_id)
-            stale = {number for number, mark in marks.items() if number not in kept or kept[number].mark != mark}
-            if len(stale) > statements.MOST_NAMED:
-                stale = set(marks)
-            return marks, stale, ((yield from statements.known(user_id, None, stale)) if stale else [])
+        Each goes on until the next one, so that together they have all sessions, whatever is kept of them.
+        """
+        kept = self._shards.get(user_id) or [Shard([], {})]
+        firsts = [shard.keys[0][1] for shard in kept[1:]]
+        ranges = list(zip(["", *firsts], [*firsts, None], strict=True))
 
-        # The marks stay these ones: what changes from here on is read again the next time.
-        marks, stale, rows = self._database.read(changed)
+        def changed() -> Work[tuple[list[int], list[list[Row]]]]:
+            sums = yield from statements.sums(user_id, ranges)
+            stale = [n for n, shard in enumerate(kept) if shard.sums != sums[n]]
+            return stale, (yield from statements.known(user_id, [ranges[n] for n in stale]))
+
+        stale, rows = self._database.read(changed)
         made = dict[Key, Outline]()
-        keys = self._indexed(user_id, rows, stale, made)
+        keys = self._indexed(user_id, [ranges[n] for n in stale], rows, made)
         if keys is None:
             return None
-        parts: dict[int, list[Key]] = {number: [] for number in stale}
-        for key in keys:
-            if (number := statements.shard_of(key[2])) in parts:  # else of a session that is new since
-                parts[number].append(key)
-        shards = {number: kept[number] for number in marks.keys() - stale}
-        for number, those in parts.items():
-            known = kept[number].outlines if number in kept else {}
-            shards[number] = Shard(marks[number], those, known | {key: made[key] for key in those if key in made})
+        new = dict(zip(stale, keys, strict=True))
+        shards = list[Shard]()
+        for n, shard in enumerate(kept):
+            if n not in new:
+                shards.append(shard)
+                continue
+            outlines = shard.outlines | {key: made[key] for key in new[n] if key in made}
+            shards += [Shard(part, outlines) for part in _parts(new[n])]
         self._keep(user_id, shards)
         return shards
 
-    def _of_session(self, user_id: str, session_id: str) -> Mapping[int, Shard] | None:
+    def _of_session(self, user_id: str, session_id: str) -> list[Shard] | None:
         """The segments of one session as a shard of its own. None: try again."""
-        rows = self._database.read(partial(statements.known, user_id, session_id))
-        keys = self._indexed(user_id, rows, (), {})
-        return None if keys is None else {0: Shard(None, keys, {})}
+        ranges = [(session_id, session_id)]
+        keys = self._indexed(user_id, ranges, self._database.read(partial(statements.known, user_id, ranges)), {})
+        return None if keys is None else [Shard(keys[0], {})]
 
     def _indexed(
-        self, user_id: str, rows: list[Row], shards: Collection[int], made: dict[Key, Outline]
-    ) -> list[Key] | None:
-        """The keys of the segments in rows of `known` (of these shards), once all their sessions are indexed.
+        self,
+        user_id: str,
+        ranges: Sequence[statements.Range],
+        rows: Sequence[Sequence[Row]],
+        made: dict[Key, Outline],
+    ) -> list[list[Key]] | None:
+        """The keys of the segments in these ranges, once all their sessions are indexed; `rows` are those of `known`.
 
         None if there is a gap, a session was deleted meanwhile, or another process is rebuilding the index. `made` gets
         the outlines of short sessions.
@@ -128,30 +138,21 @@ class SearchIndex:
         if grown and keys is not None:
             for together in _together(grown):
                 self._extend(together, made)
-            needed = {row[1]: row[0] for row in rows}
-            ids = {session.key.session_id for session in grown}
-
-            def again() -> Work[list[Row]]:
-                if len(ids) > statements.MOST_NAMED:
-                    return (yield from statements.known(user_id, None, shards))
-                found = [row for row in rows if row[1] not in ids]
-                for id_ in ids:
-                    found += yield from statements.known(user_id, id_)
-                return found
-
-            keys, grown = _keys(user_id, self._database.read(again))
+            needed = {row[1]: row[0] for some in rows for row in some}
+            keys, grown = _keys(user_id, self._database.read(partial(statements.known, user_id, ranges)))
             if any(session.until < needed.get(session.key.session_id, 0) for session in grown):
                 return None
         if keys is None:
             self._begin_again(user_id)
         return keys
 
-    def _keep(self, user_id: str, shards: Mapping[int, Shard]) -> None:
+    def _keep(self, user_id: str, shards: Sequence[Shard]) -> None:
         """Keep the shards of a user, as far as they fit."""
-        kept, size = dict[int, Shard](), 0
-        for number, shard in shards.items():
+        kept, size = list[Shard](), 0
+        for shard in shards:
             if size + shard.size <= _MOST_OUTLINED:
-                kept[number], size = shard, size + shard.size
+                kept.append(shard)
+                size += shard.size
         self._shards.put(user_id, kept, size)
 
     def _extend(self, together: Sequence[tuple[statements.Known, int, int]], made: dict[Key, Outline]) -> None:
@@ -176,18 +177,18 @@ class SearchIndex:
         self._database.write(put)
 
     def _stored(
-        self, user_id: str, session_id: str | None, shards: Mapping[int, Shard], words: Sequence[str] | None
+        self, user_id: str, session_id: str | None, shards: Sequence[Shard], words: Sequence[str] | None
     ) -> Index | None:
         """The segments of these shards; None if one is gone. Raises StoreCorruptError for a damaged one."""
-        wanted, messages, length = list[Key](), 0, 0
-        signs = None if words is None else [sign.encode("utf-8", "surrogatepass") for sign in signs_of(words)]
-        for shard in shards.values():
+        wanted, messages, length = dict[Key, Shard](), 0, 0
+        signs = None if words is None else signs_of(words)
+        for shard in shards:
             keys, others, their_length = (shard.keys, 0, 0) if signs is None else shard.holding(signs)
-            wanted += keys
+            wanted |= dict.fromkeys(keys, shard)
             messages, length = messages + others, length + their_length
         segments = {key: segment for key in wanted if (segment := self._kept.get(key)) is not None}
         if missing := [key for key in wanted if key not in segments]:
-            few = session_id is not None or len(missing) < sum(len(shard.keys) for shard in shards.values()) * _FEW
+            few = session_id is not None or len(missing) < sum(len(shard.keys) for shard in shards) * _FEW
             read = self._read_segments(user_id, missing, few=few)
             if read is None:
                 return None
@@ -195,16 +196,12 @@ class SearchIndex:
             for key, (segment, size) in read.items():
                 segments[key] = segment
                 # Of a short session first the outline only.
-                if (
-                    session_id is None
-                    and _is_short(key, size)
-                    and key not in shards[statements.shard_of(key[2])].outlines
-                ):
+                if session_id is None and _is_short(key, size) and key not in wanted[key].outlines:
                     outlined[key] = _outline(segment)
                 else:
                     self._kept.put(key, segment, size)
             if outlined:
-                self._keep(user_id, {number: shard.also(outlined) for number, shard in shards.items()})
+                self._keep(user_id, [shard.also(outlined) for shard in shards])
         return Index([(SessionKey(user_id, key[1]), segments[key]) for key in wanted], messages, length)
 
     def _read_segments(
@@ -224,24 +221,38 @@ class SearchIndex:
         return None if at else found
 
 
-def _keys(user_id: str, rows: Sequence[Row]) -> tuple[list[Key] | None, list[statements.Known]]:
-    """The keys of segments (None where there is a gap), and the sessions that have grown since they were indexed."""
-    keys, grown, end = [], [], 0
-    for row, (_, next_id, *_) in zip(rows, [*rows[1:], (0, None)], strict=False):
-        entries, id_, identity, edition, start, until = row
-        if until is not None:
-            if start != end:
-                return None, []
-            keys.append((user_id, *row[1:]))
-            end = until
-        if id_ != next_id:
-            if end < entries:
-                # Rebuild the last segment until it is full, so that small additions make no segments of their own.
-                begin = start if until is not None and until - start < FULL else end
-                version = Version(identity, edition)
-                grown.append(statements.Known(SessionKey(user_id, id_), begin, end, entries, version))
-            end = 0
-    return keys, grown
+def _keys(user_id: str, ranges: Sequence[Sequence[Row]]) -> tuple[list[list[Key]] | None, list[statements.Known]]:
+    """The keys of segments in each range (None where there is a gap), and the sessions that have grown since."""
+    found, grown, end = [], [], 0
+    for rows in ranges:
+        keys = []
+        for row, (_, next_id, *_) in zip(rows, [*rows[1:], (0, None)], strict=False):
+            entries, id_, identity, edition, start, until = row
+            if until is not None:
+                if start != end:
+                    return None, []
+                keys.append((user_id, *row[1:]))
+                end = until
+            if id_ != next_id:
+                if end < entries:
+                    # Rebuild the last segment until it is full, so that small additions make no segments of their own.
+                    begin = start if until is not None and until - start < FULL else end
+                    version = Version(identity, edition)
+                    grown.append(statements.Known(SessionKey(user_id, id_), begin, end, entries, version))
+                end = 0
+        found.append(keys)
+    return found, grown
+
+
+def _parts(keys: Sequence[Key]) -> list[list[Key]]:
+    """The keys in parts of about the same size, in order, those of a session in one."""
+    size = len(keys) // (len(keys) // _SHARD + 1) + 1
+    parts = list[list[Key]]()
+    for _, those in groupby(keys, key=itemgetter(1)):
+        if not parts or len(parts[-1]) >= size:
+            parts.append([])
+        parts[-1] += those
+    return parts
 
 
 def _together(grown: Sequence[statements.Known]) -> Iterator[list[tuple[statements.Known, int, int]]]:
@@ -269,4 +280,4 @@ def _is_short(key: Key, size: int) -> bool:
 
 
 def _outline(segment: Segment) -> Outline:
-    return segment.count, segment.total, segment.words().encode("utf-8", "surrogatepass")
+    return segment.count, segment.total, segment.words()

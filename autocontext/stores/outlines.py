@@ -1,7 +1,7 @@
 """What a process keeps of a user's sessions between searches: their segments, and the words of the short ones.
 
-Sessions are in shards by their identity, so that after a change a few are read again and not all. Of a shard the words
-of its short sessions are one text: a search for a rare word finds the sessions that may have it in one go.
+Sessions are in shards, each a range of their ids, so that after a change a few are read again and not all. Of a shard
+the words of its short sessions are one text: a search for a rare word finds the sessions that may have it in one go.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TypeAlias
 
-from autocontext.stores.database import Row
-
 Key: TypeAlias = tuple[str, str, int, int, int, int]
 """User, session, identity, edition, start and until: with these, the content of a segment never changes."""
 
@@ -20,6 +18,9 @@ Outline: TypeAlias = tuple[int, int, bytes]
 """Of the only segment of a session: messages, their words, and a text with all different ones. A plain tuple, which the
 garbage collector need not look at."""
 
+Sums: TypeAlias = tuple[int, ...]
+LOW = 2**32 - 1
+"""The lower half of a number, so that no sum is too large for a database."""
 _PER_KEY = 300
 """Bytes of a session beside its words."""
 
@@ -27,12 +28,20 @@ _PER_KEY = 300
 class Shard:
     """Some sessions of a user: the segments of each, and what is known of those with one short segment."""
 
-    def __init__(self, mark: Row | None, keys: Sequence[Key], outlines: Mapping[Key, Outline]) -> None:
-        """`keys` are those of a session together and in order; `mark` changes when the sessions do (None: they have).
+    def __init__(self, keys: Sequence[Key], outlines: Mapping[Key, Outline]) -> None:
+        """`keys` are those of a session together and in order.
 
         The next segments of a session go by the first one, by what it numbers, so its outline alone would not do.
         """
-        self.mark, self.keys = mark, keys
+        self.keys = keys
+        last = {key[1]: key for key in keys}.values()
+        halves = [sum(key[2] & LOW for key in last), sum(key[2] >> 32 for key in last)]
+        self.sums: Sums = (sum(key[5] for key in last), sum(key[3] for key in last), *halves)
+        """Of the indexed entries of the sessions, their editions, and both halves of their identities.
+
+        Any change of a session changes them: while the sessions are the same ones, entries and editions only grow, and
+        another session brings 63 random bits.
+        """
         several = {key[1] for key in keys if key[4]}
         self.outlines = {key: outlines[key] for key in keys if key in outlines and key[1] not in several}
         self._known = list(self.outlines.items())
@@ -47,7 +56,7 @@ class Shard:
     def also(self, outlines: Mapping[Key, Outline]) -> Shard:
         """The shard with the outlines of further ones of its sessions."""
         new = {key: outlines[key] for key in self.keys if key in outlines}
-        return Shard(self.mark, self.keys, self.outlines | new) if new else self
+        return Shard(self.keys, self.outlines | new) if new else self
 
     def holding(self, signs: Sequence[bytes]) -> tuple[list[Key], int, int]:
         """The segments that may have one of these texts; of the others the number of messages, and their length."""

@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, pairwise, repeat
+from typing import Any
 
 from autocontext.caches import cached
 from autocontext.text.stems import roots, stem
@@ -28,8 +29,11 @@ _WEAK = {stem(word) for word in STOP_WORDS}
 _SURROGATES = range(0xD800, 0xE000)
 _MOST_CHUNKS = 1_000_000
 """Different ones of a block, before the last stretch: there are 1,112,064 characters."""
-_STEP = 4096
-"""Characters of a vocabulary after which its lines are counted once."""
+_UTF8 = "utf-8", "surrogatepass"
+_ENDS = bytes(byte == ord("\n") for byte in range(256))
+"""Of a vocabulary: what tells where its lines end."""
+_STEP = 1024
+"""Bytes of a vocabulary after which its lines are counted once."""
 _FEW = 8
 """Different chunks that a text is looked through for one after the other; more are looked for at once."""
 _MANY = 1_000
@@ -41,55 +45,61 @@ _WORDS_KEPT = 256
 class Block:
     """Texts that follow each other; one that is too long for it goes on as the first one of the next block."""
 
-    ENCODINGS = ("utf-8", "utf-16-le", "utf-16-le", "utf-8")
-    """Of what is stored: the vocabulary, the chunks, the runs, and where each text begins and ends."""
+    ENCODINGS = (None, "utf-16-le", "utf-16-le", "utf-8")
+    """Of what is stored: the vocabulary, the chunks, the runs, and where each text begins and ends. None: as it is."""
 
-    def __init__(self, load: Callable[[int], str]) -> None:
-        """`load` gives what is stored, by its place in ENCODINGS."""
+    def __init__(self, load: Callable[[int], Any]) -> None:
+        """`load` gives what is stored, by its place in ENCODINGS: texts, and the vocabulary in UTF-8."""
         self._load = load
 
     @cached_property
-    def _vocabulary(self) -> str:
-        return self._load(0)
+    def _vocabulary(self) -> bytes:
+        vocabulary: bytes = self._load(0)
+        return vocabulary
 
     @cached_property
-    def _lowered(self) -> str:
+    def _lowered(self) -> bytes:
         # Of what lower case depends on its neighbours, there is only the sigma.
-        return f"\n{self._vocabulary}\n".lower().replace("ς", "σ")
+        return utf8(f"\n{self._vocabulary.decode(*_UTF8)}\n".lower().replace("ς", "σ"))
 
     @cached_property
-    def _lines(self) -> list[int]:
-        """How many lines begin before every so many characters."""
+    def _lines(self) -> Sequence[int]:
+        """How many lines begin before every so many bytes."""
         text = self._lowered
-        counts = (text.count("\n", at, at + _STEP) for at in range(0, len(text), _STEP))
-        return [*accumulate(counts, initial=-1)]
+        counts = (text.count(b"\n", at, at + _STEP) for at in range(0, len(text), _STEP))
+        return array("i", accumulate(counts, initial=-1))
 
     def _line(self, at: int) -> int:
-        """The number of the line of the vocabulary with this character."""
+        """The number of the line of the vocabulary with this byte."""
         step = at // _STEP
-        return self._lines[step] + self._lowered.count("\n", step * _STEP, at)
+        return self._lines[step] + self._lowered.count(b"\n", step * _STEP, at)
 
     @cached_property
     def _aligned(self) -> bool:
-        return len(self._lowered) == len(self._vocabulary) + 2
+        """Whether each line is as long in lower case."""
+        return self._lowered.translate(_ENDS) == (b"\n%b\n" % self._vocabulary).translate(_ENDS)
 
     @cached_property
-    def _chunks(self) -> list[str]:
-        return self._vocabulary.split("\n")
+    def _chunks(self) -> list[bytes]:
+        return self._vocabulary.split(b"\n")
 
     def _chunk(self, at: int, end: int) -> str:
-        """The chunk on a line that has a character here, and that ends there."""
-        if not self._aligned:  # some letter has two in lower case
-            return self._chunks[self._line(at)]
-        return self._vocabulary[self._lowered.rfind("\n", 0, at) : end - 1]
+        """The chunk on a line that has a byte here, and that ends there."""
+        if self._aligned:
+            chunk = self._vocabulary[self._lowered.rfind(b"\n", 0, at) : end - 1]
+        else:
+            chunk = self._chunks[self._line(at)]
+        return chunk.decode(*_UTF8)
 
     @cached_property
     def _text(self) -> str:
-        return self._load(1)
+        text: str = self._load(1)
+        return text
 
     @cached_property
     def _runs(self) -> str:
-        return self._load(2)
+        runs: str = self._load(2)
+        return runs
 
     @cached_property
     def _places(self) -> tuple[int, Sequence[int], Sequence[int]]:
@@ -97,9 +107,9 @@ class Block:
         first, ends, run_ends = json.loads(self._load(3))
         return first, array("I", ends), array("I", run_ends)  # a seventh of a list of numbers
 
-    def words(self) -> str:
+    def words(self) -> bytes:
         """A text with one of a term's `signs` in it if a text of the block holds the term."""
-        return self._lowered + self._runs
+        return self._lowered + utf8(self._runs)
 
     def holders(self, term: str) -> Counter[int]:
         """How often each text that holds a term holds it, by the text's number.
@@ -116,11 +126,11 @@ class Block:
         if is_cjk(piece):
             return self.holders(piece)
         codes: dict[str, int] = {}
-        lowered = self._lowered
-        at = lowered.find(piece)
+        lowered, sign = self._lowered, utf8(piece)
+        at = lowered.find(sign)
         while at >= 0:
             codes[_code(self._line(at))] = 1
-            at = lowered.find(piece, lowered.find("\n", at))
+            at = lowered.find(sign, lowered.find(b"\n", at))
         return self._count(codes, self._text, self._places[1]) if codes else Counter()
 
     def _codes(self, term: str) -> dict[str, int]:
@@ -130,7 +140,7 @@ class Block:
         for root in signs(term):
             at = lowered.find(root)
             while at >= 0:
-                end = lowered.find("\n", at)
+                end = lowered.find(b"\n", at)
                 if times := terms_of_chunk(self._chunk(at, end)).count(term):
                     codes[_code(self._line(at))] = times
                 at = lowered.find(root, end)
@@ -156,9 +166,14 @@ class Block:
 
 
 @cached(_WORDS_KEPT)
-def signs(term: str) -> tuple[str, ...]:
-    """Texts, one of which the chunks or runs with a term have, in lower case."""
-    return (term,) if is_cjk(term) else tuple(root.replace("ς", "σ") for root in roots(term))
+def signs(term: str) -> tuple[bytes, ...]:
+    """Texts, one of which the chunks or runs with a term have, in lower case and UTF-8."""
+    return (utf8(term),) if is_cjk(term) else tuple(utf8(root.replace("ς", "σ")) for root in roots(term))
+
+
+def utf8(text: str) -> bytes:
+    """A text as it is looked through: a `str` takes up to four times as much for a single rare character."""
+    return text.encode(*_UTF8)
 
 
 def telling(words: list[str]) -> list[str]:
@@ -193,7 +208,7 @@ class BlockWriter:
 
     def __init__(self, most: int = _MOST_CHUNKS) -> None:
         self._most = most
-        self._blocks: list[tuple[str, ...]] = []
+        self._blocks: list[tuple[bytes, str, str, str]] = []
         self.count = 0
         """Texts."""
         self._begin()
@@ -223,7 +238,7 @@ class BlockWriter:
         self.count += 1
         return length
 
-    def blocks(self) -> list[tuple[str, ...]]:
+    def blocks(self) -> list[tuple[bytes, str, str, str]]:
         """What `load` gives of each block of the texts that were added."""
         self._end_block()
         return self._blocks
@@ -236,7 +251,7 @@ class BlockWriter:
     def _end_block(self) -> None:
         if self._words:
             places = json.dumps([self._first, _ends(self._words), _ends(self._runs)])
-            self._blocks.append(("\n".join(self._codes), "".join(self._words), "".join(self._runs), places))
+            self._blocks.append((utf8("\n".join(self._codes)), "".join(self._words), "".join(self._runs), places))
         self._begin()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from autocontext.errors import StoreCorruptError
 from autocontext.history.entries import Added, Entry, Offloaded, Snapshot
@@ -52,7 +52,7 @@ class Messages(NamedTuple):
 class Segment:
     """The index of consecutive entries, from the last one that cleared the session on."""
 
-    def __init__(self, head: Sequence[int], parts: int, load: Callable[[int], str]) -> None:
+    def __init__(self, head: Sequence[int], parts: int, load: Callable[[int], Any]) -> None:
         """`load` returns one of the parts: columns of messages, ids, tools, then those of each block."""
         self.count, self.total, self.emptied, self.originals = head
         """Number of messages, their length in words, the entry that cleared the session or -1, number of originals."""
@@ -96,14 +96,13 @@ class Segment:
             counts.update(block.holders(term))
         return counts
 
-    def words(self) -> str:
+    def words(self) -> bytes:
         """A text with one of `signs_of((term,))` in it if any message has this term."""
-        return "\n".join(block.words() for block in self._blocks)
+        return b"\n".join(block.words() for block in self._blocks)
 
     def packed(self, session: SessionKey, start: int, until: int) -> bytes:
         """The stored form of the segment, bound to its place."""
-        texts = enumerate(map(self._load, range(self._parts)))
-        parts = [zlib.compress(text.encode(_encoding(i), "surrogatepass"), _LEVEL) for i, text in texts]
+        parts = [zlib.compress(_bytes(self._load(i), i), _LEVEL) for i in range(self._parts)]
         fields = (self.count, self.total, self.emptied, self.originals)
         head = json.dumps([FORMAT, *session, start, until, fields, list(map(len, parts))]).encode()
         rest = b"".join((head, *parts))
@@ -125,11 +124,11 @@ class Segment:
                     place = []
                 if place == [FORMAT, *session, start, until]:
                     ends = list(accumulate(sizes, initial=at))
-                    return cls(fields, len(sizes), lambda i: _text(body[ends[i] : ends[i + 1]], i))
+                    return cls(fields, len(sizes), lambda i: _loaded(body[ends[i] : ends[i + 1]], i))
         raise StoreCorruptError(f"the search index of session {session[1]!r} is damaged or old at entry {start}")
 
 
-def signs_of(terms: Iterable[str]) -> list[str]:
+def signs_of(terms: Iterable[str]) -> list[bytes]:
     """Texts of which `Segment.words` has one if the segment has one of the terms."""
     return list(dict.fromkeys(sign for term in terms for sign in signs(term)))
 
@@ -211,9 +210,9 @@ class _Writer:
     def segment(self) -> Segment:
         """The segment of what was added."""
         head = (len(self._ids), sum(self._messages.lengths), self._emptied, self._originals)
-        blocks = (text for block in self._blocks.blocks() for text in block)
-        texts = [json.dumps(self._messages), json.dumps(self._ids), json.dumps(self._tools), *blocks]
-        return Segment(head, len(texts), texts.__getitem__)
+        blocks = (part for block in self._blocks.blocks() for part in block)
+        parts = [json.dumps(self._messages), json.dumps(self._ids), json.dumps(self._tools), *blocks]
+        return Segment(head, len(parts), parts.__getitem__)
 
 
 def milliseconds(timestamp: str) -> int | None:
@@ -225,16 +224,23 @@ def milliseconds(timestamp: str) -> int | None:
         return None
 
 
-def _shifted(load: Callable[[int], str], start: int, i: int) -> str:
+def _shifted(load: Callable[[int], Any], start: int, i: int) -> Any:
     return load(start + i)
 
 
-def _encoding(part: int) -> str:
+def _encoding(part: int) -> str | None:
+    """None: bytes that are stored as they are."""
     return "utf-8" if part < _BLOCKS else Block.ENCODINGS[(part - _BLOCKS) % len(Block.ENCODINGS)]
 
 
-def _text(body: bytes, part: int) -> str:
-    return zlib.decompress(body).decode(_encoding(part), "surrogatepass")
+def _bytes(loaded: Any, part: int) -> bytes:
+    encoding = _encoding(part)
+    return loaded.encode(encoding, "surrogatepass") if encoding else loaded  # type: ignore[no-any-return]
+
+
+def _loaded(body: bytes, part: int) -> Any:
+    encoding, plain = _encoding(part), zlib.decompress(body)
+    return plain.decode(encoding, "surrogatepass") if encoding else plain
 
 
 def messages_of(entry: Entry) -> Iterable[Msg]:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.stores.database import Row, Statement, Work
+from autocontext.stores.outlines import LOW, Sums
 from autocontext.stores.protocol import SessionKey, Version, storable
 from autocontext.stores.session_statements import hold
 
 _AT_ONCE = 100
-"""Segments that a statement names."""
-_SHARDS = 256
-"""Parts of a user's sessions, by their identity."""
-MOST_NAMED = 16
-"""Shards up to which a statement names them; with more it asks for all."""
+"""Segments or ranges that a statement names."""
 _IDENTITY = "COALESCE(s.identity, s.created_at)"
-_LOW = 2**32 - 1
-"""The lower half of a number, so that no sum is too large for the database."""
 _KINDS: tuple[set[type], ...] = ({int}, {str}, {int}, {int}, {int, type(None)}, {int, type(None)})
 """Of the columns of `known`."""
+
+Range: TypeAlias = tuple[str, str | None]
+"""The sessions of a user from an id up to before another one, as the database orders them.
+
+None: up to the last one; the same id twice: this one.
+"""
+EVERY: Range = ("", None)
 
 
 class Known(NamedTuple):
@@ -35,49 +37,59 @@ class Known(NamedTuple):
     version: Version
 
 
-def shard_of(identity: int) -> int:
-    """The number of the shard of a session."""
-    return identity % _SHARDS
+def sums(user_id: str, ranges: Sequence[Range]) -> Work[list[Sums]]:
+    """The `sums` of each range of a user's sessions, as a shard has them that has all of it."""
+    found: dict[int, Sums] = {}
+    for at in range(0, len(ranges), _AT_ONCE):
+        params: dict[str, str | int] = {**_scope(user_id, None)}
+        selects = []
+        for i, within in enumerate(ranges[at : at + _AT_ONCE], at):
+            condition, bounds = _within(within, f"_{i}")
+            params |= bounds
+            selects.append(
+                f"SELECT {i}, SUM(s.entries & {LOW}), SUM(s.edition & {LOW}), SUM({_IDENTITY} & {LOW}), "
+                f"SUM({_IDENTITY} >> 32) FROM autocontext_sessions s WHERE s.user_id = :user_id{condition}"
+            )
+        rows = yield Statement(" UNION ALL ".join(selects), params)
+        found |= {int(i): tuple(total or 0 for total in totals) for i, *totals in rows}  # NULL: of no sessions
+    return [found[i] for i in range(len(ranges))]
 
 
-def marks(user_id: str) -> Work[dict[int, Row]]:
-    """For each shard of a user's sessions a row that changes whenever one of them does.
+def known(user_id: str, ranges: Sequence[Range]) -> Work[list[list[Row]]]:
+    """How far the sessions of these ranges are indexed: a row for each segment, in order, or one with None.
 
-    While its sessions are the same ones, the sums of their entries and editions only grow; another session brings 63
-    random bits.
+    Each is the number of entries in the session, then session id, identity, edition, and start and until. Raises
+    StoreCorruptError for a damaged row.
     """
-    rows = yield Statement(
-        f"SELECT {_IDENTITY} & {_SHARDS - 1}, COUNT(*), SUM(s.entries & {_LOW}), SUM(s.edition & {_LOW}), "
-        f"SUM({_IDENTITY} & {_LOW}), SUM({_IDENTITY} >> 32) FROM autocontext_sessions s WHERE s.user_id = :user_id "
-        "GROUP BY 1",
-        _scope(user_id, None),
+    found = []
+    for within in ranges:
+        condition, bounds = _within(within)
+        rows = yield Statement(
+            f"SELECT s.entries, s.session_id, {_IDENTITY}, s.edition, x.start, x.until "
+            "FROM autocontext_sessions s LEFT JOIN autocontext_search x "
+            f"ON x.user_id = s.user_id AND x.session_id = s.session_id WHERE s.user_id = :user_id{condition} "
+            "ORDER BY s.session_id, x.start",
+            {**_scope(user_id, None), **bounds},
+        )
+        for column, kinds in zip(zip(*rows, strict=True), _KINDS, strict=False):
+            if not set(map(type, column)) <= kinds:  # SQLite's columns hold any type
+                raise StoreCorruptError("the search index or the row of a session is damaged")
+        found.append(rows)
+    return found
+
+
+def _within(within: Range, number: str = "") -> tuple[str, dict[str, str]]:
+    """The condition for a range of sessions, and its parameters, with a number behind their names."""
+    first, end = within
+    storable(SessionKey("", first))
+    if first == end:
+        return f" AND s.session_id = :first{number}", {f"first{number}": first}
+    if end is None:
+        return f" AND s.session_id >= :first{number}", {f"first{number}": first}
+    return (
+        f" AND s.session_id >= :first{number} AND s.session_id < :end{number}",
+        {f"first{number}": first, f"end{number}": end},
     )
-    return {int(shard): tuple(mark) for shard, *mark in rows}
-
-
-def known(user_id: str, session_id: str | None, shards: Collection[int] = ()) -> Work[list[Row]]:
-    """How far the sessions of a user, or one, are indexed: a row for each segment, in order, or one with None.
-
-    Each is the number of entries in the session, then session id, identity, edition, and start and until. With a few
-    `shards` only their sessions. Raises StoreCorruptError for a damaged row.
-    """
-    params: dict[str, str | int] = {**_scope(user_id, session_id)}
-    condition = "" if session_id is None else " AND s.session_id = :session_id"
-    if 0 < len(shards) <= MOST_NAMED:
-        named = {f"shard{i}": shard for i, shard in enumerate(shards)}
-        condition += f" AND {_IDENTITY} & {_SHARDS - 1} IN ({', '.join(f':{name}' for name in named)})"
-        params |= named
-    rows = yield Statement(
-        f"SELECT s.entries, s.session_id, {_IDENTITY}, s.edition, x.start, x.until "
-        "FROM autocontext_sessions s LEFT JOIN autocontext_search x "
-        f"ON x.user_id = s.user_id AND x.session_id = s.session_id WHERE s.user_id = :user_id{condition} "
-        "ORDER BY s.session_id, x.start",
-        params,
-    )
-    for column, kinds in zip(zip(*rows, strict=True), _KINDS, strict=False):
-        if not set(map(type, column)) <= kinds:  # SQLite's columns hold any type
-            raise StoreCorruptError("the search index or the row of a session is damaged")
-    return rows
 
 
 def put(session: SessionKey, version: Version, segments: list[tuple[int, int, bytes]]) -> Work[None]:

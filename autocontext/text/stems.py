@@ -133,8 +133,9 @@ _IRREGULAR = _irregular_stems()
 
 @cached(4_096)
 def roots(stem: str) -> tuple[str, ...]:
-    """Texts of which every word in lower case with this stem holds one."""
+    """Texts of which every word in lower case with this stem holds one; none of them holds another."""
     # `stem` cuts words off, and changes no more than the last letter of what stays.
     own = stem[:-1] if len(stem) > 1 and stem.endswith(("y", "i")) else stem
     forms = (form.removesuffix("y") for form, target in _IRREGULAR.items() if target == stem)
-    return tuple(dict.fromkeys((own, *forms)))
+    found = dict.fromkeys((own, *forms))
+    return tuple(root for root in found if not any(other in root for other in found if other != root))

@@ -61,6 +61,18 @@ def test_what_was_said_is_found_in_every_script(tmp_path, query, first):
         assert store.search(query, user_id="u")[0].message_id == f"m{first}"
 
 
+def test_every_session_of_many_is_found_in_whatever_order_a_database_has_them(store):
+    keys = [SessionKey("u", f"{begin}{i}") for i in range(40) for begin in ("", "a", "A", "_", "é", "ß", "-z", "長")]
+    for round_ in range(3):
+        told = [i for i in range(len(keys)) if round_ == 0 or i % 97 == round_]
+        for i in told:
+            store.append(keys[i], added(f"round{round_} word{i}"), after=len(store.read(keys[i])))
+        found = {hit.session for hit in store.search(f"round{round_}", user_id="u", limit=len(keys))}
+        assert found == {keys[i] for i in told}
+        for i in (0, 1, 2, 98, 195, 196, 319):
+            assert [hit.session for hit in store.search(f"word{i}", user_id="u", limit=1)] == [keys[i]]
+
+
 def test_all_stores_find_the_same(store, tmp_path):
     with stored("in memory", tmp_path) as other:
         for each in (store, other):
@@ -172,27 +184,27 @@ def test_an_index_of_another_format_is_made_anew(tmp_path):
 
 
 def test_a_slower_search_does_not_take_back_what_a_later_one_indexed(tmp_path):
-    from autocontext.stores.search_statements import known, put
+    from autocontext.stores.search_statements import EVERY, known, put
 
     with stored("sqlite file", tmp_path) as store:
         store.append(U, added("first", "second"), after=0)
         assert store.search("second", user_id="u")
         stale = [(0, 1, packed("first"))]
-        [row] = place(store).read(lambda: known("u", None))
+        [[row]] = place(store).read(lambda: known("u", [EVERY]))
         before = Version(*row[2:4])
         place(store).write(lambda: put(U, before, stale))
-        assert place(store).read(lambda: known("u", None)) == [row]
+        assert place(store).read(lambda: known("u", [EVERY])) == [[row]]
         place(store).write(lambda: put(SessionKey("u", "gone"), before, stale))
         place(store).write(lambda: put(U, Version(before.identity, 7), [(0, 99, b"of another edition")]))
         assert store.search("second", user_id="u")
 
 
 def test_row_07_an_index_of_a_deleted_session_does_not_fit_the_one_made_anew(tmp_path):
-    from autocontext.stores.search_statements import known, put
+    from autocontext.stores.search_statements import EVERY, known, put
 
     with stored("sqlite file", tmp_path) as store:
         store.append(U, added("a secret"), after=0)
-        [row] = place(store).read(lambda: known("u", None))
+        [[row]] = place(store).read(lambda: known("u", [EVERY]))
         before = Version(*row[2:4])
         store.delete(U)
         store.append(U, added("hello"), after=0)
@@ -253,15 +265,15 @@ def test_the_shards_of_who_was_searched_last_are_kept_within_a_limit(tmp_path):
     from autocontext.stores.outlines import Shard
 
     key = ("u", "s", 1, 0, 0, 2)
-    large = Shard((1,), [key], {key: (2, 3, b"x" * (_MOST_OUTLINED // 6))})
+    large = Shard([key], {key: (2, 3, b"x" * (_MOST_OUTLINED // 6))})
     assert large.size == pytest.approx(_MOST_OUTLINED // 3, rel=0.01)
     with stored("sqlite file", tmp_path) as store:
         index = SearchIndex(store.database, lambda _: [])
-    index._keep("a", {0: large, 1: large, 2: large})
-    assert index._shards.get("a") == {0: large, 1: large}
-    index._keep("b", {0: large})
-    assert (index._shards.get("a"), index._shards.get("b")) == (None, {0: large})
-    index._keep("b", {0: large, 1: large})
+    index._keep("a", [large, large, large])
+    assert index._shards.get("a") == [large, large]
+    index._keep("b", [large])
+    assert (index._shards.get("a"), index._shards.get("b")) == (None, [large])
+    index._keep("b", [large, large])
     index._shards.drop("b")
     assert index._shards._size == 0
 
@@ -272,7 +284,7 @@ def test_a_shard_finds_words_in_the_session_that_holds_them():
     keys = [("u", "a", 1, 0, 0, 2), ("u", "b", 2, 0, 0, 1), ("u", "b", 2, 0, 1, 2), ("u", "c", 3, 0, 0, 1)]
     keys += [("u", "d", 4, 0, 0, 1), ("u", "e", 5, 0, 0, 1)]
     outlines = {keys[i]: (i + 1, 10 * (i + 1), words) for i, words in ((0, b"one two"), (3, b"three one"), (4, b""))}
-    shard = Shard((1,), keys, outlines)
+    shard = Shard(keys, outlines)
     looked_at = [keys[1], keys[2], keys[5]]  # several segments, or unknown words
     assert shard.holding([b"two"]) == ([*looked_at, keys[0]], 4 + 5, 40 + 50)
     found, *others = shard.holding([b"one"])

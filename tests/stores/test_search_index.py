@@ -399,15 +399,15 @@ def test_a_search_looks_only_at_sessions_with_its_words(tmp_path):
     assert database.rows["autocontext_search"] == 1
 
 
-def test_a_later_search_reads_only_the_sessions_that_have_changed(tmp_path):
+def test_a_later_search_reads_only_sessions_near_those_that_have_changed(tmp_path):
     with SqliteSessionStore(database := Watched(tmp_path / "a.db")) as store:
-        keys = [SessionKey("u", f"s{i}") for i in range(300)]
+        keys = [SessionKey("u", f"s{i}") for i in range(2_000)]
         for i, key in enumerate(keys):
             store.append(key, added(f"word{i} here"), after=0)
         assert store.search("word7", user_id="u")
         database.rows.clear()
         assert [hit.session for hit in store.search("word7", user_id="u")] == [keys[7]]
-        assert database.rows["autocontext_sessions"] <= 256 + 1
+        assert database.rows["autocontext_sessions"] < 20
         store.append(keys[8], added("word8 here", "word7 once more")[1:], after=1)
         other = DatabaseSessionStore(Watched(tmp_path / "a.db"))
         other.delete(keys[9])
@@ -417,9 +417,14 @@ def test_a_later_search_reads_only_the_sessions_that_have_changed(tmp_path):
         other.append(new := SessionKey("u", "new"), added("word7 is new"), after=0)
         database.rows.clear()
         assert {hit.session for hit in store.search("word7", user_id="u")} == {keys[7], keys[8], new}
-        assert database.rows["autocontext_sessions"] < 300
+        assert database.rows["autocontext_sessions"] < 20 + 2 * 4 * 256  # before and after they were indexed
         assert [hit.session for hit in store.search("another word9", user_id="u", limit=1)] == [keys[9]]
         assert not [hit for word in ("word10", "word11") for hit in store.search(word, user_id="u")]
+        for key in keys[100:1_900]:
+            other.delete(key)
+        other.append(keys[500], added("word500 again"), after=0)
+        for i, found in ((500, 1), (501, 0), (1_950, 1), (99, 1)):
+            assert [hit.session for hit in store.search(f"word{i}", user_id="u")] == [keys[i]] * found
 
 
 OPERATIONS = st.lists(

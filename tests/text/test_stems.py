@@ -81,7 +81,9 @@ words = st.builds(str.__add__, letters, st.sampled_from(["", *_ENDINGS.split()])
 @given(words)
 def test_a_word_holds_a_root_of_its_stem(word: str) -> None:
     """The search index looks for roots in the texts as they were written."""
-    assert any(root in word for root in roots(stem(word)))
+    found = roots(stem(word))
+    assert any(root in word for root in found)
+    assert [(one, other) for one, other in itertools.permutations(found, 2) if one in other] == []
 
 
 @given(
