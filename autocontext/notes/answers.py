@@ -20,6 +20,7 @@ from autocontext.notes.values import find, known_values
 from autocontext.text.caseless import Caseless
 from autocontext.text.excerpts import (
     HEADLINE,
+    IMPORT,
     MEASURE,
     STATEMENT,
     alone,
@@ -49,7 +50,7 @@ _MOST_ERRORS = 20
 _ALONE = 2.0
 """Worth of a line that is like no other in a result whose lines are mostly alike."""
 _SHARED = 0.003
-"""Share of its worth that remains of a line that other answers of the tool have, too: the head or foot of a page."""
+"""Share of its worth that remains of a line that the tool's answer before has, too: the head or foot of a page."""
 _CHANGED = 2.0
 """Worth of a line or field that the answer before on the same thing does not have: what is so since then."""
 _OUTERMOST = 1.0
@@ -71,7 +72,6 @@ _RECORDS = 2
 _EARLY = 0.01
 """Worth of the first line beside the last, in what is looked at: the best hits of a search come first."""
 _NUMBERED = re.compile(r"^\s{0,9}(\d{1,7})(?:[:\t→]| ?[│|]).*", re.MULTILINE)
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
 _EXCEPTION = 4.0
 """Worth of a line with an exception's own type, or below "ERROR:", beside the rest."""
 _OF_BEST = 0.4
@@ -93,10 +93,11 @@ _KEY_WORTH = 0.8
 """Worth of a key that the call does not have, beside the rest: the next call may need it, and nothing else has it."""
 _LEAST_FIELD = 0.02
 """Worth of a field far behind in its record."""
+_OF_FRAME = 0.2
+"""Share of its worth that a line has which says what the text is, and nothing of what it is about."""
 _OF_TASK = 0.5
 """Share of the words of a line in a report that stand in the call, from which on it only repeats its task."""
 _PARTS = re.compile(r"\s*(?:\|\||&&|[;|\n])\s*")
-_NEXT_COMMAND = re.compile(r"&&|;")
 _BEFORE = 12
 """Characters before the telling word of a long line that are quoted with it."""
 _HEAD = 3
@@ -151,11 +152,14 @@ _LEAST_WRAPPED = 5
 _IN_PROSE = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[.,;]?(?: |$)")
 """What such a line goes on with: a word."""
 _FRAME = re.compile(
-    r"(?:at \S|File \"|\^+$|~+|\.\.\. \d+ more)"
+    r"(?:<[^<>]{1,400}>\s*)+\Z"
+    r"|\"?(?:Message-ID|MIME-Version|Content-(?:Type|Transfer-Encoding)|Received|Return-Path|DKIM-[\w-]+|X-[\w-]+): "
+    r"|[bcdlps-][rwxsStT-]{9}[+.@]? .* \.{1,2}\Z|total \d+\Z|#!/"
+    r"|(?:at \S|File \"|\^+$|~+|\.\.\. \d+ more)"
     r"|<(?:!doctype|\?xml|html|head|meta|link|script|style|body)\b|\"?(?:-//W3C//|https?://www\.w3\.org/)",
     re.IGNORECASE,
 )
-"""A line of a stack trace, or of the head of a page."""
+"""A line of a stack trace, of the head of a page, mail or script, of tags alone, or of a folder's own entries."""
 _HEADER = re.compile(r"(?:\w{1,20} ?)?errors?:", re.IGNORECASE)
 """A line of its own before the reason."""
 _HOLDS_NOTHING = re.compile(
@@ -296,33 +300,34 @@ def telling(
     text: str,
     answer: Answer,
     *,
-    used: Callable[[str], float],
     call: str = "",
     looks: bool = False,
     beside: Container[str] = (),
     changed: Container[str] = (),
+    used: Callable[[frozenset[str]], float] = lambda _: 0.0,
 ) -> list[tuple[int, str]]:
     """The lines or fields of a result that tell most, best first, each with its place in the text's order.
 
-    `used` returns how much later messages used a value; `call` are the words of the call, whose echo is no answer;
-    `beside` are lines and fields of other answers of the tool, which do not tell this one from them; `changed` are
-    those that the answer before on the same thing did not have. A call that only `looks` finds texts about errors,
-    which are no reasons.
+    `call` are the words of the call, whose echo is no answer. A call that only `looks` finds texts about errors, which
+    are no reasons. `beside` are the shapes of lines and fields of the tool's answer before, which do not tell this one
+    from it; `changed` are those that the answer before on the same thing did not have. `used` returns how much other
+    messages name some values.
     """
     if answer.empty:
         return []
     text = _unwrapped(text)
 
     def weighed(worth: float, piece: str) -> float:
-        if (item := _compared(piece)) in changed:
+        worth += min(2.0, used(known_values(_KEYS.sub("", piece)[:_LONGEST_LINE]))) * (worth > _OF_ECHO)
+        if (item := piece.rstrip(",")) in changed:
             return worth + _CHANGED * (worth > _OF_ECHO)
-        return worth * (_SHARED if item in beside or shape_of(item) in beside else 1.0)
+        return worth * (_SHARED if shape_of(item) in beside else 1.0)
 
-    if _is_json(text) and (fields := list(_fields(text, used, call))):
+    if _is_json(text) and (fields := list(_fields(text, call))):
         return _best((weighed(worth, field), i, field) for worth, i, field in fields)
     lines = _Lines(_lines(text), _lines_of_files(text), call, failed=bool(answer.status), looks=looks)
     places = _with_records(lines.said)
-    rated = [(lines.rate(k, used, weighed), places[k], line) for k, (_, line) in enumerate(lines.said)]
+    rated = [(weighed(lines.rate(k), line), places[k], line) for k, (_, line) in enumerate(lines.said)]
     # An echo of the call only if nothing else came back.
     least = _OF_BEST * max((worth for worth, _, _ in rated), default=0.0)
     answers = [item for item in rated if item[0] > (least if item[2] in lines.numbered else _OF_ECHO)]
@@ -382,12 +387,12 @@ class _Lines:
             and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for _, line in lines)
         )
 
-    def rate(self, k: int, used: Callable[[str], float], weighed: Callable[[float, str], float]) -> float:
-        """What a line is worth by its words, by its place, and, by `weighed`, beside other answers."""
+    def rate(self, k: int) -> float:
+        """What a line is worth by its words and by its place."""
         line = self.said[k][1]
         words = without_number(line) if line in self.numbered else line
-        worth = _worth(words, used, self._call, self._parts, reasons=self._reasons)
-        worth = weighed(worth + self._by_place(k) * (worth > _OF_ECHO), line)
+        worth = _worth(words, self._call, self._parts, reasons=self._reasons)
+        worth += self._by_place(k) * (worth > _OF_ECHO)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(self.said[k - 1][1]):
             worth += _EXCEPTION
         around = not self._looks and line in self.numbered  # what stands around a change is no answer
@@ -435,21 +440,14 @@ def _rules_columns(line: str) -> bool:
 def lines_and_fields(text: str) -> frozenset[str]:
     """The lines or fields of a result that `telling` chooses from, without a comma at the end: the last has none."""
     text = _unwrapped(text)
-    if _is_json(text) and (fields := frozenset(_compared(field) for _, _, field in _fields(text, lambda _: 0.0))):
-        return fields
-    return frozenset(_compared(line) for _, line in _lines(text))
+    fields = [field for *_, field in _fields(text)] if _is_json(text) else []
+    return frozenset(piece.rstrip(",") for piece in fields or [line for _, line in _lines(text)])
 
 
-def _compared(piece: str) -> str:
-    """A line or field as it is compared with those of other answers: an object's address is another in each run."""
-    return _ADDRESS.sub("0x", piece.rstrip(",")) if "0x" in piece else piece.rstrip(",")
-
-
-@cached(_LINES)
 def shape_of(line: str) -> str:
     """A line that measures the tool's own work, without the figure: "Wall time: 0.05 seconds" heads every answer."""
     measure = MEASURE.fullmatch(line)
-    return line if measure is None or _may_give_reason(line) else f"{measure[1]} #"
+    return line if measure is None or _may_give_reason(line) else measure[1]
 
 
 @cached(_READ)
@@ -543,17 +541,16 @@ def _parts(call: str) -> list[str]:
     return [part for part in parts if len(part) >= _ECHO] if len(parts) > 1 else []
 
 
-def _worth(line: str, used: Callable[[str], float], call: str, parts: Sequence[str], *, reasons: float) -> float:
+def _worth(line: str, call: str, parts: Sequence[str], *, reasons: float) -> float:
     """How much a line tells, 0 if it is no answer; `reasons` is what a word of an error is worth."""
     if _says_nothing(line):
         return 0.0
-    if (len(line) > 3 and line in call) or any(part in line for part in parts):
+    if line in call or (any(part in line for part in parts) and not ERROR.search(line, 0, _LONGEST_LINE)):
         return _OF_ECHO
     worth = 0.3 + 0.5 * (len(line) >= 12) + 0.3 * any(map(str.isdigit, line))
     if _may_give_reason(line[:_LONGEST_LINE]):
         worth += _EXCEPTION if reasons and _IS_EXCEPTION.match(line) else reasons
-    worth += min(2.0, sum(map(used, sorted(known_values(line[:_LONGEST_LINE]))[:12])))
-    return worth * (0.2 if _FRAME.match(line) else 1.0)
+    return worth * (_OF_FRAME if _FRAME.match(line) or IMPORT.match(line) else 1.0)
 
 
 @cached(_LINES)
@@ -564,7 +561,7 @@ def _says_nothing(line: str) -> bool:
     return all(_HOLDS_NOTHING.fullmatch(field.strip(_BRACKETS)) for field in fields)
 
 
-def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator[tuple[float, int, str]]:
+def _fields(text: str, call: str = "") -> Iterator[tuple[float, int, str]]:
     """The fields of a JSON text with their keys, word for word, each with its worth, and its place by its record."""
     place = end = 0
     inside = text.index("{") + 1 if text.lstrip().startswith("{") else 0  # the whole is no record among others
@@ -589,11 +586,11 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
                 within = within[:-1] or [0]
         end = field.end()
         if field["key"] is None:
-            worths = [_worth_of_field(part, used) for part in _FIELD.finditer(field.group())]
+            worths = [_worth_of_field(part) for part in _FIELD.finditer(field.group())]
         elif _is_said(field, call):
             worths = [_OF_ECHO]
         else:
-            worths = [_worth_of_field(field, used) + _KEY_WORTH * (RECORD_KEY.search(field["key"]) is not None)]
+            worths = [_worth_of_field(field) + _KEY_WORTH * (RECORD_KEY.search(field["key"]) is not None)]
             worths[0] += _OUTERMOST * (worths[0] > 0 and len(path) <= bool(inside))
         if (worth := max(worths, default=0.0)) > 0:
             late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
@@ -610,7 +607,7 @@ def _is_said(field: re.Match[str], call: str) -> bool:
     return (is_phrase or RECORD_KEY.search(field["key"]) is not None) and find(value, call) >= 0
 
 
-def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float:
+def _worth_of_field(field: re.Match[str]) -> float:
     """How much a field tells; 0 if it holds nothing."""
     value = field["value"].strip('"')
     if not value or (value == "false" and ERROR.search(field["key"])):
@@ -618,17 +615,13 @@ def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float
     if _SUCCEEDED.match(field.group()):
         return _OF_ECHO
     worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value)
-    worth += 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, _LONGEST_LINE)))
-    return worth + min(2.0, 2 * used(value[:_LONGEST_LINE]))
+    return worth + 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, _LONGEST_LINE)))
 
 
-def came_back(
-    pieces: Sequence[tuple[int, str]], answer: Answer, characters: int, *, call: str = "", looks: bool = True
-) -> str:
+def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int) -> str:
     """What a note says came back, in about `characters` characters: `nothing`, `exit 1: "No module named pytest"`.
 
-    Fields of JSON stand in braces. `call` are the words of the call: one of its commands may have failed alone. Where a
-    call does not only look, "…" stands for what is above and below: one line would seem to be all that came of it.
+    Fields of JSON stand in braces. "…" stands for what is left out: one line would seem to be all that came back.
     """
     if answer.empty or not pieces:
         return f"{answer.status}, nothing" if answer.status else "nothing"
@@ -655,8 +648,6 @@ def came_back(
         else:
             stretches.append([piece])
     several = _of_several(pieces, chosen)
-    if not several and not answer.status and _failed_on_the_way(pieces, chosen, commands=_commands(call)):
-        several = f" ({len(chosen)} of several lines)"
     told = {piece for place, piece in pieces if place in chosen}
     others = [place for place, piece in pieces if piece not in told]
     head = "… " if any(other < places[0] for other in others) else ""
@@ -667,7 +658,7 @@ def came_back(
             shown = f"{{{head}{shown}{tail}}}"
     else:  # each line in quotes of its own: two rows are not one, and no sentence
         shown = " … ".join(" ".join(map(quoted, lines)) for lines in stretches)
-        shown = shown if looks or several else f"{head}{shown}{tail}"
+        shown = f"{head}{shown}{tail}"
     return (f"{answer.status}: " if answer.status else "") + shown + several
 
 
@@ -733,47 +724,19 @@ def _of_one_thing(at: int, pieces: Sequence[tuple[int, str]], best: Mapping[str,
 
 
 def _of_several(pieces: Sequence[tuple[int, str]], chosen: Collection[int]) -> str:
-    """How many records or items of a list are shown, if all are of a kind that has others.
-
-    One alone would look like the only one. So would one record of which fields are shown that others have, too.
-    """
-    shown = [_kind(piece) for place, piece in pieces if place in chosen]
-    kind = shown[0] if shown else ()
-    if kind and shown.count(kind) == len(shown):
-        of_kind = sum(_kind(piece) == kind for piece in dict.fromkeys(piece for _, piece in pieces))
-        if len(shown) < of_kind:
-            return f" ({len(shown)} of several)"
+    """The mark of fields of one record of a list, if another one has such a field: it would look like the only one."""
     records = {_record_of(place) for place in chosen}
     if 0 in records:
         return ""
-    others = [piece for place, piece in pieces if _record_of(place) and _record_of(place) not in records]
-    told = {_name_of(piece) for place, piece in pieces if place in chosen} if others else ()
-    if not any(_name_of(piece) in told for piece in others):
-        return ""
-    return " (1 of several parts)" if "" in told else " (1 of several)"
+    told = {_name_of(piece) for place, piece in pieces if place in chosen} - {""}
+    others = (piece for place, piece in pieces if _record_of(place) and _record_of(place) not in records)
+    return " (1 of several)" if any(_name_of(piece) in told for piece in others) else ""
 
 
 def _name_of(piece: str) -> str:
     """The names of a field and of what it is a part of; "" for a line."""
     key = _FIELD_OF.match(piece)
     return key[0] if key else ""
-
-
-def _failed_on_the_way(pieces: Sequence[tuple[int, str]], chosen: Collection[int], *, commands: int) -> bool:
-    """Whether what is shown is about failures, and something else came back after them, or of another command.
-
-    Alone, a failure on the way would look like what came of it.
-    """
-    if not all(_word_of_error(piece) for place, piece in pieces if place in chosen):
-        return False
-    others = (place for place, piece in pieces if not _word_of_error(piece))
-    return any(commands > 1 or place > max(chosen) for place in others)
-
-
-def _commands(call: str) -> int:
-    """How many commands of a line print something of their own."""
-    commands = map(str.strip, _NEXT_COMMAND.split(call.partition("\n")[0]))
-    return sum(len(command) >= _ECHO and not command.startswith("cd ") for command in commands)
 
 
 def _kind(piece: str) -> tuple[str, ...]:

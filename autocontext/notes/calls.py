@@ -106,6 +106,8 @@ _DULL = re.compile(
 """The beginning of a line that says little about a new text: a comment, an import, brackets, one word ("else:")."""
 _DOCSTRING = ('"""', "'''")
 
+AROUND = 60
+"""Messages of a stretch. Values of a message count that the stretches around it name; what it tells is then settled."""
 MOST_CALLS = 1_000
 """One note tells of the newest calls, so its cost does not grow with the history."""
 _MOST_LEAVES = 20

@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
 from autocontext.notes.answers import Answer, came_back, lines_and_fields, quoted, shape_of, telling
-from autocontext.notes.calls import LONGEST_COMMAND, Call, shorten
+from autocontext.notes.calls import AROUND, LONGEST_COMMAND, Call, shorten
 from autocontext.notes.commands import handles
 from autocontext.notes.notes import is_note_tool
-from autocontext.notes.rated import Used
 from autocontext.notes.values import known_values
 from autocontext.text.excerpts import without_ids
 from autocontext.text.rendering import numbers_of, shared_start
@@ -63,17 +62,6 @@ class _Line(NamedTuple):
     then: str
 
 
-class _Around(NamedTuple):
-    """The calls beside which an answer is read."""
-
-    before: tuple[Call, ...]
-    after: tuple[Call, ...]
-    same: Call | None
-    """The one before that is equal, or else on the same thing."""
-    again: Call | None
-    """The next one that is equal."""
-
-
 class _Told(NamedTuple):
     """What one answer tells."""
 
@@ -103,20 +91,15 @@ class Deeds:
         notes = set(filter(is_note_tool, {call.name for call in calls}))
         self.calls = [call for call in calls if call.name not in notes]
         self._by_tool: dict[str, list[Call]] = defaultdict(list)
-        self._position: dict[int, int] = {}
-        """Of a call, among those of its tool."""
         groups: dict[int, list[Call]] = {}
         for call in self.calls:
-            same = self._by_tool[call.name]
-            self._position[id(call)] = len(same)
-            same.append(call)
+            self._by_tool[call.name].append(call)
             groups[call.digest] = equal = groups.pop(call.digest, [])
             equal.append(call)
         self.groups = [Group(tuple(calls), calls[-1]) for calls in groups.values()]
         """Distinct calls, the latest at the end."""
         self._things = self._known_things()
         self._before = ledger.of_newest_calls(_before)
-        self._again = ledger.remembered(_again, lambda: _again(self._before))
         self._done = ledger.of_newest_calls(_done)
         self._sorted_labels: dict[str, list[str]] = {}
 
@@ -207,9 +190,9 @@ class Deeds:
         """The words of an answer that reads like an error, perhaps in messages of another note; "" of any other."""
         if call.answer is None or not self._reads_like_an_error(call):
             return ""
-        pieces = telling(self._ledger.result_of(call), call.answer, used=lambda _: 0.0, call=call.command)
+        pieces = telling(self._ledger.result_of(call), call.answer, call=call.command)
         pieces.sort(key=lambda piece: ERROR.search(piece[1]) is None)
-        return f" -> {came_back(pieces, call.answer, _SHORT_ANSWER, looks=call.looks)}"
+        return f" -> {came_back(pieces, call.answer, _SHORT_ANSWER)}"
 
     def _answers(self, group: Group, longest: int) -> str:
         """The different answers of equal calls in order, each with the number of its newest call."""
@@ -232,80 +215,72 @@ class Deeds:
             return "no answer yet"
         told = self._told.get(id(call))
         if told is None:
-            around = self._around(call)
-            told = self._told[id(call)] = self._ledger.rated.of(
-                call, around, self._ledger.used, lambda used: self._tell(call, answer, around, used)
+            told = self._told[id(call)] = self._ledger.read_later(
+                ("told", call), call.result, lambda: self._tell(call, answer)
             )
         if longest not in told.shown:
             told.shown[longest] = self._shown(call, answer, told.pieces, longest)
         return told.shown[longest]
 
-    def _tell(self, call: Call, answer: Answer, around: _Around, used: Used) -> _Told:
+    def _tell(self, call: Call, answer: Answer) -> _Told:
         """The lines or fields of an answer that tell most."""
+        words = call.command[:LONGEST_COMMAND] or f"{call.label} {call.new}"
         pieces = telling(
             self._ledger.result_of(call),
             answer,
-            used=used,
-            call=call.command[:LONGEST_COMMAND] or f"{call.label} {call.new}",
+            call=words,
             looks=call.looks,
-            beside=self._beside(call, around),
-            changed=self._changed(call, around),
+            beside=self._beside(call),
+            changed=self._changed(call),
+            used=self._ledger.used_around(call.result),
         )
         if len(call.thing) > _SHORT_NAME:  # the line names it already
             pieces = [(place, piece.replace(call.thing, "…")) for place, piece in pieces]
-        # Other calls around it, or another use of its values, rarely change what an answer tells.
-        earlier = self._ledger.read(("told", call), dict[tuple[tuple[int, str], ...], _Told])
-        return earlier.setdefault(tuple(pieces), _Told(pieces, {}))
+        return _Told(pieces, {})
 
     def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[int, str]], longest: int) -> str:
-        shown = came_back(pieces, answer, longest, call=call.command, looks=call.looks)
+        shown = came_back(pieces, answer, longest)
         if call.starts and (named := next(handles(self._ledger.result_of(call)), None)) and named[0] not in shown:
             named_first = [_naming(*named, pieces, longest), *pieces]
-            shown = came_back(named_first, answer, longest, call=call.command, looks=call.looks)
+            shown = came_back(named_first, answer, longest)
         return shown
 
-    def _around(self, call: Call) -> _Around:
-        calls, at = self._by_tool[call.name], self._position[id(call)]
-        before, after = tuple(calls[max(0, at - _NEAR) : at]), tuple(calls[at + 1 : at + 1 + _NEAR])
-        return _Around(before, after, self._before.get(call), self._again.get(call))
-
-    def _beside(self, call: Call, around: _Around) -> frozenset[str]:
+    def _beside(self, call: Call) -> frozenset[str]:
         """Lines and fields of the tool's answers to other arguments both just before and just after a call.
 
         Of markup those of any near answer: pages of a site share their frame. A line that names something, in answers
         about the same thing, is how that stands: the test that still fails.
         """
-        before = [c for c in reversed(around.before) if c.digest != call.digest]
-        after = [c for c in around.after if c.digest != call.digest]
-        answers = [self._head_or_foot(c, of=call) for c in (*before[:1], *after[:1])]
+        around = (c for c in self._ledger.calls_beside(call, _NEAR) if c.digest != call.digest)
+        near = [c for c in around if 0 < c.result <= call.result + AROUND]
+        before = [c for c in near if c.number < call.number]
+        after = near[len(before) :]
+        answers = [self._head_or_foot(c, of=call) for c in (*before[-1:], *after[:1])]
         shared = frozenset.intersection(*answers) if answers else frozenset[str]()
-        near = (lines_and_fields(self._ledger.result_of(c)) for c in (*before, *after))
-        return shared.union(line for lines in near for line in lines if line.startswith("<"))
+        return shared.union(line for c in near for line in self._lines_of(c) if line.startswith("<"))
 
     def _head_or_foot(self, other: Call, *, of: Call) -> frozenset[str]:
         """What the answer of another call may share with one as the head or foot of a page."""
-        lines = lines_and_fields(self._ledger.result_of(other))
         same = of.thing and of.thing == other.thing
+        lines = self._lines_of(other)
         return frozenset(shape_of(line) for line in lines if not (same and _names(line) and shape_of(line) == line))
 
-    def _changed(self, call: Call, around: _Around) -> frozenset[str]:
-        """Lines and fields of an answer that another on the same thing, mostly alike, does not have.
+    def _changed(self, call: Call) -> frozenset[str]:
+        """Lines and fields of an answer that the one before on the same thing, mostly alike, does not have.
 
-        That is the one before, and of equal calls the next one, too: what differs between two runs is what has changed,
-        unless that is an hour, an id, or a measure of the tool's own work.
+        What differs in an hour, an id or a measure of the tool's own work has not changed.
         """
-        now, changed = lines_and_fields(self._ledger.result_of(call)), set[str]()
-        for other in filter(None, (around.same, around.again)):
-            then = lines_and_fields(self._ledger.result_of(other))
-            if len(now & then) < _ALIKE * len(now):
-                continue
-            new = now - then
-            if other.digest == call.digest:
-                known = {*map(without_ids, map(shape_of, then - now))}
-                changed |= {line for line in new if line.startswith('"') or without_ids(shape_of(line)) not in known}
-            else:
-                changed |= new
+        if (before := self._before.get(call)) is None:
+            return frozenset()
+        now, then = map(self._lines_of, (call, before))
+        if len(now & then) < _ALIKE * len(now):
+            return frozenset()
+        known = {*map(without_ids, map(shape_of, then))}
+        changed = (line for line in now - then if line.startswith('"') or without_ids(shape_of(line)) not in known)
         return frozenset(changed)
+
+    def _lines_of(self, call: Call) -> frozenset[str]:
+        return self._ledger.read(("lines", call), lambda: lines_and_fields(self._ledger.result_of(call)))
 
     # -------------------------------------------------------------------------------------------------------- things
     def _known_things(self) -> dict[str, str]:
@@ -417,21 +392,14 @@ def _is_phrase(answer: str) -> bool:
 def _before(calls: Iterable[Call]) -> dict[Call, Call]:
     """By call, the one before that is equal, or else the one that names the same thing."""
     found: dict[Call, Call] = {}
-    equal: dict[int, Call] = {}
-    on_thing: dict[str, Call] = {}
+    newest: dict[Hashable, Call] = {}
     for call in calls:
         if call.answer is not None:
-            if before := equal.get(call.digest) or on_thing.get(call.thing):
+            keys = (call.digest, *(("thing", call.thing),) * bool(call.thing))
+            if before := next(filter(None, map(newest.get, keys)), None):
                 found[call] = before
-            equal[call.digest] = call
-            if call.thing:
-                on_thing[call.thing] = call
+            newest.update(dict.fromkeys(keys, call))
     return found
-
-
-def _again(before: Mapping[Call, Call]) -> dict[Call, Call]:
-    """By call, the next one that is equal; from what `_before` returns."""
-    return {earlier: call for call, earlier in before.items() if earlier.digest == call.digest}
 
 
 def _done(calls: Iterable[Call]) -> dict[str, Call]:

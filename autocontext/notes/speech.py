@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.cached import cached_property
 from autocontext.history.runs import Runs
-from autocontext.messages import Msg, ToolUseBlock, is_final_reply, is_user_turn, texts_in, words_of_user
+from autocontext.messages import ToolUseBlock, is_final_reply, is_user_turn, texts_in, words_of_user
 from autocontext.notes.answers import quoted
 from autocontext.notes.calls import Call, label_of, shorten
 from autocontext.notes.sentences import (
@@ -30,6 +30,7 @@ from autocontext.notes.sentences import (
     of_agent,
 )
 from autocontext.notes.shown import Shown
+from autocontext.notes.values import known_values
 from autocontext.text.gaps import gap
 from autocontext.text.rendering import one_line
 from autocontext.text.words import terms
@@ -275,10 +276,9 @@ def reasons(ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[
     said_already = set[str]()
     newest: list[tuple[float, int, int, _Remark]] = []  # sorted as it is: no two have one number and start
     for number, sentence in ledger.remarks_in(only, _MOST_REMARKS):
-        read = partial(_remark, ledger.messages[number - 1], sentence)
-        remark = ledger.read(("remark", number, sentence), read)
+        remark = ledger.read_later(("remark", number, sentence), number, partial(_remark, ledger, number, sentence))
         about = len(focus & set(terms(remark.said))) if focus else 0
-        worth = about + sentence.worth + min(2.0, ledger.used_in(remark.said)) + (number in failed)
+        worth = about + sentence.worth + remark.used + (number in failed)
         if worth > _LEAST_WORTH:
             newest.append((-worth, -number, sentence.start, remark))
     for lack, before, start, remark in sorted(newest):
@@ -302,9 +302,12 @@ class _Remark(NamedTuple):
     items: frozenset[str]
     shown: str
     """With the heading of its list."""
+    used: float
+    """How much the messages around it name what it names."""
 
 
-def _remark(msg: Msg, sentence: Sentence) -> _Remark:
+def _remark(ledger: WorkLedger, number: int, sentence: Sentence) -> _Remark:
+    msg = ledger.messages[number - 1]
     text = msg.text
     said = text[sentence.start : sentence.stop]
     line = one_line(said)
@@ -313,7 +316,9 @@ def _remark(msg: Msg, sentence: Sentence) -> _Remark:
         line = ""
     heading = one_line(heading_of(text, sentence.start))
     shown = shorten(f"{heading} … {line}" if heading else line, _REMARK)
-    return _Remark(said, line, frozenset(items(said)), shown + (" …" if goes_on(text, sentence) else ""))
+    shown += " …" * goes_on(text, sentence)
+    used = min(2.0, ledger.used_around(number)(known_values(said)))
+    return _Remark(said, line, frozenset(items(said)), shown, used)
 
 
 def _after_failures(calls: Iterable[Call]) -> set[int]:

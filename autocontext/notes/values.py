@@ -1,4 +1,4 @@
-"""Finds values that later work may need again (paths, identifiers, numbers, names), and how their worth fades.
+"""Finds values that later work may need again (paths, identifiers, numbers, names).
 
 Only their form counts (digits, separators, capitals inside a word, units), so it works for any tool, programming
 language and script.
@@ -158,16 +158,3 @@ def _names_something(token: str) -> bool:
         return True
     unbroken = _UNBROKEN.search(token)
     return not _BASE64.fullmatch(token) and (unbroken is None or _HEX.fullmatch(unbroken.group()) is not None)
-
-
-_FLOOR = 0.1
-"""Least share of its worth that a value keeps."""
-_HALF_LIFE = 40.0
-"""Messages."""
-_FADED = 400
-"""Messages after which only the floor remains."""
-
-
-def fading(age: int) -> float:
-    """The share of its worth that a value keeps if so many messages came after the last one with it."""
-    return _FLOOR + float(0.5 ** (min(age, _FADED) / _HALF_LIFE))

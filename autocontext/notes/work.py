@@ -10,55 +10,36 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from heapq import nlargest
+from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
 from autocontext.notes.answers import answer_of
-from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of
+from autocontext.notes.calls import AROUND, MOST_CALLS, Call, Effect, call_of, facts_of
 from autocontext.notes.commands import goes_on
 from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
-from autocontext.notes.rated import Rated
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.notes.typed import typed_call
-from autocontext.notes.values import argument_values, fading, known_values
+from autocontext.notes.values import argument_values, known_values
 from autocontext.plan import is_plan_call
 from autocontext.text.gaps import gap
 from autocontext.text.protocol_results import printed
 
-_MOST_VALUES = 2_500
-"""`trim` reduces more distinct values than this."""
-_VALUES_AFTER_TRIM = 1_800
+_MOST_READ = 8_000
+"""What was read in messages and is kept for the next notes."""
 _HOUR = len("2026-11-26T09")
 """Characters of a time up to its hour."""
 _OFTEN = 3
-"""A value that was taken up so many times is as good as any."""
+"""A value that so many messages name is as good as any."""
 
 
 T = TypeVar("T")
 
 _number, _name, _first = attrgetter("number"), attrgetter("name"), itemgetter(0)
-
-
-class Occurrences(NamedTuple):
-    """Where a value occurs."""
-
-    in_speech: int
-    """Number of texts of the user, the agent and its calls with it."""
-    begins_in_speech: bool
-    """Whether the first message with it is one of them."""
-    number: int
-    """Of the newest message with it."""
-
-    @property
-    def taken_up(self) -> int:
-        """How often the user, the agent or a call used it after it had been mentioned."""
-        return self.in_speech - self.begins_in_speech
 
 
 class Result(NamedTuple):
@@ -80,9 +61,8 @@ class WorkLedger:
     """
 
     __slots__ = (
-        "_memo", "_open", "_orphans", "_places", "calls", "effects", "instructions", "messages", "notes",
-        "pauses", "plan_calls", "rated", "remarks", "rules", "sources", "typed",
-        "user_sentences", "values",
+        "_memo", "_open", "_orphans", "_places", "_readings", "calls", "effects", "instructions", "messages", "notes",
+        "pauses", "plan_calls", "remarks", "rules", "sources", "typed", "user_sentences",
     )  # fmt: skip
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, sources: tuple[str, ...] = ()) -> None:
@@ -107,7 +87,6 @@ class WorkLedger:
         """Calls that make or change a plan, each with its index in `calls`."""
         self.instructions: list[tuple[int, Instructions]] = []
         """What calls read of instructions, each with the call's index in `calls`."""
-        self.values: dict[str, Occurrences] = {}
         self._open: dict[str, list[int]] = {}
         """Per id, the calls (indices in `calls`) without a result, oldest first."""
         self._orphans: list[Result] = []
@@ -115,8 +94,8 @@ class WorkLedger:
         """Per tool, and whether typed, where its calls are in `calls`."""
         self._memo: dict[Hashable, Any] = {}
         """What notes have worked out about these messages; a further message empties it."""
-        self.rated = Rated()
-        """What they have read in them, of which a further message changes little."""
+        self._readings: dict[Hashable, Any] = {}
+        """What they have read in single messages, which never changes."""
 
     @classmethod
     def of(cls, messages: Iterable[Msg], *, effects: Mapping[str, Effect] | None = None) -> WorkLedger:
@@ -131,7 +110,7 @@ class WorkLedger:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WorkLedger) and all(
-            getattr(self, k) == getattr(other, k) for k in self.__slots__ if k not in ("_memo", "rated")
+            getattr(self, k) == getattr(other, k) for k in self.__slots__ if k not in ("_memo", "_readings")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -162,8 +141,6 @@ class WorkLedger:
         self.notes += [(n + shift, text) for n, text in later.notes]
         self.plan_calls += [(at + places, use) for at, use in later.plan_calls]
         self.instructions += [(at + places, what) for at, what in later.instructions]
-        for value, occurrences in later.values.items():
-            self._add_occurrences(value, occurrences._replace(number=occurrences.number + shift))
         for id_, calls in later._open.items():
             self._open.setdefault(id_, []).extend(i + places for i in calls)
 
@@ -174,9 +151,7 @@ class WorkLedger:
             self._append_following(self.messages[-1], msg, len(self.messages))
         self.messages.append(msg)
         number = len(self.messages)
-        result_values: set[str] = set()
-        speech_values: set[str] = set()
-        self._append_blocks(msg, number, result_values, speech_values)
+        self._append_blocks(msg, number)
         if is_compressed(msg) or msg.role == "system":
             return  # system messages stay in view, and a copied note is not what somebody said
         if words := words_of_user(msg):
@@ -184,42 +159,17 @@ class WorkLedger:
                 if sentence.worth >= CLAUSE:
                     self.rules.append(len(self.user_sentences))
                 self.user_sentences.append((number, sentence))
-            speech_values.update(known_values(words))
-        if text := msg.text:
-            if msg.role == "assistant":
-                self.remarks += [(number, s) for s in of_agent(text)]
-            (result_values if msg.role == "tool" else speech_values).update(known_values(text))
-        self._append_values(number, result_values, speech_values)
+        if msg.role == "assistant" and (text := msg.text):
+            self.remarks += [(number, s) for s in of_agent(text)]
 
-    def _append_values(self, number: int, heard: AbstractSet[str], spoken: AbstractSet[str]) -> None:
-        """Count the values of a message: those of its results, and those of what was said and called."""
-        known = self.values
-        for values, is_spoken in (spoken, True), (heard - spoken, False):
-            first = Occurrences(int(is_spoken), is_spoken, number)
-            # By the old one: values that come together share one. An old one lives until its last value has its turn.
-            renewed: dict[int, Occurrences] = {}
-            for value in values:
-                old = known.get(value)
-                if old is None:  # most of an answer
-                    known[value] = first
-                    continue
-                again = renewed.get(id(old))
-                if again is None:
-                    again = renewed[id(old)] = Occurrences(old[0] + is_spoken, old[1], number)
-                known[value] = again
-                if is_spoken and old[0] - old[1] < _OFTEN:
-                    self.rated.used_again((value,))
-
-    def _append_blocks(self, msg: Msg, number: int, result_values: set[str], speech_values: set[str]) -> None:
-        """Add the calls and results of a message, and their values to `result_values` and `speech_values`."""
+    def _append_blocks(self, msg: Msg, number: int) -> None:
+        """Add the calls and results of a message."""
         for i, block in enumerate(msg.content):  # results first: a message answers calls before it, never its own
             if block.type == "tool_result":
                 self._answer(number, i, block)
-                result_values |= known_values(printed(block.text))
         for block in msg.content:
             if block.type == "tool_use":
                 self._append_call(block, number)
-                speech_values |= argument_values(facts_of(block.input))
 
     def _append_call(self, use: ToolUseBlock, number: int) -> None:
         place = len(self.calls)
@@ -268,13 +218,6 @@ class WorkLedger:
             starts=call.starts or (not call.looks and goes_on(call.label, printed(block.text))),
         )
 
-    def _add_occurrences(self, value: str, later: Occurrences) -> None:
-        old = self.values.get(value)
-        if old is not None:
-            later = old._replace(in_speech=old.in_speech + later.in_speech, number=later.number)
-        self.values[value] = later
-        self.rated.used_again((value,))
-
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` returns, worked out once until another message comes: a pass writes many notes."""
         if key not in self._memo:
@@ -284,7 +227,16 @@ class WorkLedger:
 
     def read(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` reads in a message: that never changes, so it is kept for the next notes."""
-        return self.rated.once(key, make)
+        if key not in self._readings:
+            self._readings[key] = make()
+            if len(self._readings) > _MOST_READ:
+                del self._readings[next(iter(self._readings))]
+        found: T = self._readings[key]
+        return found
+
+    def read_later(self, key: Hashable, number: int, make: Callable[[], T]) -> T:
+        """What `make` reads in a message by `used_around`: kept once the messages around it are complete."""
+        return (self.read if len(self.messages) >= _last_around(number) else self.remembered)(key, make)
 
     @property
     def _tells_all(self) -> bool:
@@ -310,6 +262,12 @@ class WorkLedger:
     def calls_in(self, only: Runs) -> list[Call]:
         """The newest calls in these messages."""
         return _newest(self.told_calls, only, MOST_CALLS, _number)
+
+    def calls_beside(self, call: Call, most: int) -> list[Call]:
+        """The calls of the same tool before and after one, up to so many of each."""
+        places = self._places[call.name, call.typed]
+        at = bisect_left(places, call.number, key=lambda place: self.calls[place].number)
+        return [self.calls[place] for place in places[max(0, at - most) : at + 1 + most]]
 
     def sentences_in(self, only: Runs, most: int) -> list[tuple[int, Sentence]]:
         """The user's newest sentences in these messages."""
@@ -355,27 +313,32 @@ class WorkLedger:
         names = sorted(counts, key=firsts.__getitem__)
         return Counter({name: counts[name] for name in names if not is_note_tool(name)})
 
-    def used(self, value: str) -> float:
-        """How much the user, the agent or a call used a value after it had been mentioned: 0 to 1."""
-        found = self.values.get(value)
-        return 0.0 if found is None else min(1.0, found.taken_up / _OFTEN)
+    def used_around(self, number: int) -> Callable[[Iterable[str]], float]:
+        """How much the messages before and after one name some values, together: 0 to 1 for each."""
+        times = self.read_later(("around", number // AROUND), number, partial(self._times_around, number))
+        own = self._named(number)
+        return lambda values: sum(min(times[value] - (value in own), _OFTEN) for value in values) / _OFTEN
 
-    def used_in(self, text: str) -> float:
-        """How much the values of a text were used, together."""
-        return self.rated.of(("used in", text), (), self.used, lambda used: sum(map(used, sorted(known_values(text)))))
+    def _times_around(self, number: int) -> Counter[str]:
+        """How many messages of the stretch with this one, of the one before and of the next one name each value."""
+        first = number // AROUND * AROUND
+        around = range(max(1, first - AROUND), min(len(self.messages), _last_around(number)) + 1)
+        return Counter(value for other in around for value in self._named(other))
 
-    def trim(self) -> None:
-        """Drop the least important values, in place, if there are very many."""
-        if len(self.values) > _MOST_VALUES:
-            self._memo.clear()
-            now = len(self.messages)
-            # What only results have may be taken up yet.
-            ranked = nlargest(
-                _VALUES_AFTER_TRIM,
-                (((0.3 + v.taken_up) * fading(now - v.number), value) for value, v in self.values.items()),
-            )
-            known, self.values = self.values, {value: self.values[value] for _, value in ranked}
-            self.rated.used_again(value for value in known.keys() - self.values if known[value].taken_up)
+    def _named(self, number: int) -> frozenset[str]:
+        """The values that the user, the agent or its calls name in a message."""
+        return self.read(("named", number), lambda: _named(self.messages[number - 1]))
+
+
+def _last_around(number: int) -> int:
+    return (number // AROUND + 2) * AROUND - 1
+
+
+def _named(msg: Msg) -> frozenset[str]:
+    if msg.role in ("tool", "system") or is_compressed(msg):
+        return frozenset()
+    words = known_values(msg.text if msg.role == "assistant" else words_of_user(msg))
+    return words.union(*(argument_values(facts_of(use.input)) for use in msg.tool_uses))
 
 
 def _newest(items: Sequence[T], only: Runs, most: int, number: Callable[[T], int]) -> list[T]:

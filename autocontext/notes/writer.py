@@ -209,7 +209,6 @@ class NoteWriter:
     def _append(self, ids: Sequence[str]) -> None:
         for id_ in ids:
             self._ledger.append(self._redaction.in_view(id_, self._log.messages[id_]))
-        self._ledger.trim()
 
 
 def _readable(plan: PlanLike | None) -> PlanLike | None:

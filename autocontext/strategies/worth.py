@@ -8,7 +8,7 @@ from collections.abc import Callable
 from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_user_turn, leaves
 from autocontext.text import rendering
-from autocontext.text.excerpts import MEASURE, pieces, without_number
+from autocontext.text.excerpts import IMPORT, MEASURE, pieces, without_number
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
 
@@ -29,11 +29,6 @@ _LEAST_CELL = 4
 """Of a cell of a table; a count stands anywhere."""
 _SHORT = 40
 """Characters of a piece that may stand in many results by chance."""
-_IMPORT = re.compile(
-    r"(?:from [\w.]+ import|import (?:static |type )?[\w.*{\"'@]|use [\w:]+::|using [\w.]+;|#\s?include\b"
-    r"|package [\w.]+;?$|(?:const|let|var) .{1,80} = require\()"
-)
-"""A line that says where names come from, in the usual ways: what is done with them tells more."""
 _NO_VALUE = re.compile(
     r'(?:[{\[\s]*+"(?:[^"\\]|\\.){1,80}+"\s*+:\s*+(?:null|""|\[\]|\{\}|false)[}\]\s,]*+)++'
     r'|(?:- )?[\w-]{1,80}: (?:null|""|\[\]|\{\})'
@@ -107,7 +102,7 @@ class Worth:
             use = next((use for use in self._called.get(index, ()) if use.id == result.id), None)
         if use is None or looks(use.name, use.input):
             return ""
-        lines = telling(result.text, answer_of(result), used=lambda _: 0.0, call=rendering.arguments(use))
+        lines = telling(result.text, answer_of(result), call=rendering.arguments(use))
         line = lines[0][1] if lines else ""
         return line if ERROR.search(line) or any(map(str.isdigit, line)) else ""
 
@@ -143,7 +138,7 @@ class Worth:
         values, words = self._values_in(piece), frozenset(terms(piece))
         taken = sum(1 for value in self._used_of(piece) if self._last_use.get(value, -1) > index)
         asked = min(len(self._asked & words), _MOST_VALUES) + min(len(step & words), _MOST_VALUES)
-        if _IMPORT.match(without_number(piece)):
+        if IMPORT.match(without_number(piece)):
             return _WORDS
         if not taken and not asked and piece.startswith("<") and _MARKUP.fullmatch(piece) and not ERROR.search(piece):
             return 0.0

@@ -78,6 +78,11 @@ _DEFINES = re.compile(
     r"|(?:export )?(?:const|let|var) [\w$]{1,80} = (?:async )?(?:function\b|\([^;]{0,120}\) ?=>|[\w$]{1,80} =>)"
 )
 """A line that begins a function or class, in the usual ways of writing one."""
+IMPORT = re.compile(
+    r"(?:from [\w.]+ import|import (?:static |type )?[\w.*{\"'@]|use [\w:]+::|using [\w.]+;|#\s?include\b"
+    r"|package [\w.]+;?$|(?:const|let|var) .{1,80} = require\()"
+)
+"""A line that says where names come from, in the usual ways: what is done with them tells more."""
 _LIST_ITEM = re.compile(r"- \w[\w .-]{0,40}:(?:\s|\\|$)")
 """The first line of a record in a list of YAML."""
 _NAMES = re.compile(r"(?:\w{1,30}_)?(?:name|title|id|key|url): \S")

@@ -13,7 +13,7 @@ from typing import Any
 from autocontext.messages import Msg, is_final_reply, is_user_turn
 from autocontext.notes.page import CALLS, HEADINGS, LINES, LOOKED, REASONS, REPLIES, SAID
 
-ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(\d+ of several(?: lines| parts)?\))?(?: \(m\d+(?:, \d+x)?\))?(?=; |$)")
+ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(1 of several\))?(?: \(m\d+(?:, \d+x)?\))?(?=; |$)")
 """An answer's words in quotes, or its fields of JSON in braces."""
 THEN = re.compile(r" \(then m(\d+) (\"?)([^\n]+?)\2( -> .+)?\)$")
 """The newest call that did something with what another one looked at, and its refusal."""

@@ -164,7 +164,7 @@ def test_a_note_in_a_context_is_not_broken(forged: str) -> None:
 # --------------------------------------------------------------------------------------------------------- any text
 def answered(text: str) -> str:
     answer = answer_of(ToolResultBlock(id="a", output=text))
-    return came_back(telling(text, answer, used=lambda _: 0.0), answer, 100)
+    return came_back(telling(text, answer), answer, 100)
 
 
 READERS: dict[str, Callable[[str], Any]] = {

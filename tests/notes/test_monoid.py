@@ -151,4 +151,4 @@ def test_nothing_of_a_system_message_and_of_a_note_is_taken_down() -> None:
     text = "Never touch /srv/shop/prod.yaml before SHOP-4711 is closed."
     note = Msg(role="user", content=text, origin=Origin(uuid="a" * 32, kind="fold"))
     ledger = WorkLedger.of([Msg(role="system", content=text), note])
-    assert (ledger.values, ledger.user_sentences, ledger.rules) == ({}, [], [])
+    assert (ledger.user_sentences, ledger.rules) == ([], [])

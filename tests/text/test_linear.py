@@ -64,7 +64,7 @@ def one_pass(messages: list[Msg]) -> None:
 def answered(text: str) -> None:
     for is_error in (False, True):
         answer = answers.answer_of(ToolResultBlock(id="a", output=text, is_error=is_error))
-        answers.came_back(answers.telling(text, answer, used=lambda _: 0.0), answer, 100)
+        answers.came_back(answers.telling(text, answer), answer, 100)
 
 
 READERS: dict[str, Callable[[str], object]] = {
