@@ -35,7 +35,7 @@ _HEAD = re.compile(
 """The head of a block in `text.rendering.transcript`."""
 _NUMBER = re.compile(r"m\d+(?:-m\d+)?:? |m\d+ \(open\): ")
 """At the start of a page's line: a place in the transcript, under which nothing can be reloaded."""
-_REFERENCE = re.compile(r"(?<=[\"}a-z0-9]) \(m\d+\)(?=;|$)")
+_REFERENCE = re.compile(r"(?<=[\"}a-z0-9…)]) \(m\d+\)(?=;|$)")
 """Another such place, behind what a call answered."""
 _QUESTION = re.compile(r" \(m\d+ (?=agent: \"[^\n]*\"\)$)")
 """Another one, before the question that the user answered."""

@@ -133,7 +133,7 @@ def test_without_a_reason_a_note_ends_with_what_was_done(memory: AutoContextMemo
     ask(memory, "archive", messages="m3-m4", reason=" ")
     note = memory.messages[2].text
     assert note[: note.index("\n[End of")].rpartition("\n")[2].startswith('m3 read_file src/f0.py -> "')
-    assert note[: note.index("\n[End of")].endswith('"')
+    assert note[: note.index("\n[End of")].endswith('" …')
 
 
 def test_the_way_out_names_nothing_that_is_put_away_already(memory: AutoContextMemory) -> None:
