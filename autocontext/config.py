@@ -21,9 +21,9 @@ from autocontext.prompts import PromptConfig
 
 _SMALLEST_WINDOW = 500
 """Tokens; in smaller windows the marks and tags of notes take more than they save."""
-_FILLED, _FILLED_SMALL = 0.80, 0.90
-"""`target_ratio` of the three distances, from 16,000 tokens on and up to 4,000: what a pass leaves of the window. In a
-small one, a fifth for the next steps would be taken from what they need to know."""
+_FILLED, _FILLED_SMALL = 0.85, 0.90
+"""`target_ratio` of the three distances, from 8,000 tokens on and up to 4,000: what a pass leaves of the window. More for
+the next steps would be taken from what they need to know."""
 _SMALL_WINDOW = 4_000
 """Tokens; from here to twice as many the near part grows."""
 _LONGEST_NUMBER = 20
@@ -331,7 +331,7 @@ def _by_window(window: int, *, least: int = _SMALLEST_WINDOW) -> dict[str, Any]:
 
 
 def _filled(window: int) -> float:
-    """What a pass leaves of a window: 0.9 at 4,000 tokens, 0.85 at 8,000, 0.8 from 16,000 on."""
+    """What a pass leaves of a window: 0.9 at 4,000 tokens, 0.85 from 8,000 on."""
     return round(max(_FILLED, min(_FILLED_SMALL, _FILLED_SMALL - 0.05 * log2(window / _SMALL_WINDOW))), 3)
 
 

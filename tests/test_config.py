@@ -385,7 +385,7 @@ def test_three_distances_share_a_window_and_the_presets_differ_in_the_ledger() -
         2_000: (0.28, 0.298, 0.9),
         4_000: (0.28, 0.22, 0.9),
         8_000: (0.38, 0.162, 0.85),
-        16_000: (0.38, 0.12, 0.8),
+        16_000: (0.38, 0.12, 0.85),
     }
     for window, expected in shares.items():
         config = AutoContextConfig.for_window(window)

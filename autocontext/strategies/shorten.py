@@ -48,9 +48,6 @@ _LEAST_SAVED = 30
 """Tokens; what would save less stays as it is: half a sentence or a link is not worth that."""
 _WHOLE = 0.85
 """One of which nothing would be left out stays as it is if that is hardly shorter."""
-_FURTHER = 0.1
-"""Share of the window by which a pass that shortens goes under its target: the prompt's cache is lost anyway, and the
-next pass comes later. What the agent is working on is not shortened for it."""
 _LEAST_LINES, _REPEATED = 5, 0.6
 """Lines that a call writes, and the share of a result that repeats them, from which on the result says nothing new."""
 _LEAST_ITEM, _MOST_ITEMS = 12, 1_000
@@ -141,28 +138,27 @@ class Shorten:
             return chosen
         others = [i for i in places if i not in chosen]
         spared = self._in_hand(view, set(others))
-        further = int(self.config.max_token * _FURTHER)
         oldest_first = [*spared][::-1]
         least = self._characters
         lengths = dict.fromkeys((max(least, min(2 * least, _ENOUGH)), least))
         newest, none, written = recent(view, self.config), dict[int, int](), self._written(view)
         answered = [i for i in self._answered(view) if i not in chosen]
         # Before something is left out, all that can be is told in a form in which nothing is, also of the newest.
-        stages: list[tuple[int | None, list[int], Mapping[int, int], int]] = [
-            (None, [i for i in answered if i < newest and not (i in spared and i in written)], none, further),
-            (None, [i for i in answered if i >= newest and i not in written], none, 0),
-            *((length, others, spared, further) for length in lengths),
-            *((length, oldest_first, none, 0) for length in lengths),
+        stages: list[tuple[int | None, list[int], Mapping[int, int]]] = [
+            (None, [i for i in answered if i < newest and not (i in spared and i in written)], none),
+            (None, [i for i in answered if i >= newest and i not in written], none),
+            *((length, others, spared) for length in lengths),
+            *((length, oldest_first, none) for length in lengths),
         ]
-        for length, todo, room, more in stages:
+        for length, todo, room in stages:
             for i in todo:
-                if excess + more <= 0:
+                if excess <= 0:
                     break
                 short = self._whole(view, i) if length is None else self._of_length(view, i, length, room.get(i, 0))
                 if short is None:
                     continue
                 before = chosen[i].saved if i in chosen else 0
-                needed = before + excess + more
+                needed = before + excess
                 if length and short.saved > needed and (longer := self._keeping(view, i, needed)) is not None:
                     short = longer
                 excess -= short.saved - before
