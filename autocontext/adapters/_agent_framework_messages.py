@@ -11,15 +11,21 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, carried_text, carries, hints, jsonable, remember, source_of, url_of
+from agent_framework import Content, Message
+
+from autocontext.formats.blocks import (
+    MEDIA,
+    carried_text,
+    carries,
+    each_of,
+    hints,
+    jsonable,
+    remember,
+    source_of,
+    url_of,
+)
 from autocontext.formats.openai_parts import read_function, write_function
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
-
-try:
-    from agent_framework import Content, Message
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.agent_framework", "agent-framework") from e
 
 KEY = "_agent_framework"
 _known = partial(hints, KEY)
@@ -31,12 +37,7 @@ _SILENT = ("usage",)
 # --------------------------------------------------------------------------------------------------------- reading
 def from_agent_framework(messages: Iterable[Message]) -> list[Msg]:
     """Messages as Msgs, one for each, with their ids where they have one. Raises InvalidMessage naming the index."""
-    msgs = []
-    for i, message in enumerate(messages):
-        if not isinstance(message, Message):
-            raise InvalidMessage(f"messages[{i}] is a {type(message).__name__}, not an agent_framework.Message")
-        msgs.append(_read(message))
-    return msgs
+    return [_read(message) for message in each_of(messages, Message, "agent_framework.Message")]
 
 
 def _read(message: Message) -> Msg:

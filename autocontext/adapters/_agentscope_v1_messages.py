@@ -10,14 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, carried_text, carries, hints, jsonable, remember
-from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
+from agentscope.message import Msg as AgentScopeMsg
 
-try:
-    from agentscope.message import Msg as AgentScopeMsg
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.agentscope_v1", "agentscope1") from e
+from autocontext.formats.blocks import MEDIA, carried_text, carries, each_of, hints, jsonable, remember
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
 
 KEY = "_agentscope"
 HINT = "hint"
@@ -32,12 +28,7 @@ def from_agentscope(messages: Iterable[AgentScopeMsg], *, marks: Sequence[str] =
 
     A tool's result, a system message there, is a tool message here. Raises InvalidMessage naming the index.
     """
-    msgs = []
-    for i, message in enumerate(messages):
-        if not isinstance(message, AgentScopeMsg):
-            raise InvalidMessage(f"messages[{i}] is a {type(message).__name__}, not an agentscope.message.Msg")
-        msgs.append(_read(message, marks))
-    return msgs
+    return [_read(message, marks) for message in each_of(messages, AgentScopeMsg, "agentscope.message.Msg")]
 
 
 def _read(message: AgentScopeMsg, marks: Sequence[str]) -> Msg:

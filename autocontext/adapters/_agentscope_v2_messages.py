@@ -12,14 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, carried_text, carries, hints, jsonable, remember
-from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
+from agentscope import message as theirs
 
-try:
-    from agentscope import message as theirs
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.agentscope_v2", "agentscope") from e
+from autocontext.formats.blocks import MEDIA, carried_text, carries, each_of, hints, jsonable, remember
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
 
 KEY = "_agentscope"
 _known = partial(hints, KEY)
@@ -39,10 +35,8 @@ def from_agentscope(
     the index of what is no message.
     """
     msgs: list[Msg] = []
-    originals = list(messages)
+    originals = list(each_of(messages, theirs.Msg, "agentscope.message.Msg"))
     for i, message in enumerate(originals):
-        if not isinstance(message, theirs.Msg):
-            raise InvalidMessage(f"messages[{i}] is a {type(message).__name__}, not an agentscope.message.Msg")
         start = (seen or {}).get(message.id, 0)
         if start >= len(message.content):
             continue

@@ -12,11 +12,10 @@ from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.tool import FunctionTool, ToolBase, ToolChunk
 
 from autocontext.adapters._agentscope_v2_messages import from_agentscope
-from autocontext.adapters._sessions import Described, Sessions, described
+from autocontext.adapters._sessions import Sessions, described
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.memory import AutoContextMemory
 from autocontext.text.rendering import tag
-from autocontext.tools import INSTRUCTIONS
 
 _ONLY_READ = ("context_reload", "context_status", "context_search")
 
@@ -31,7 +30,6 @@ class AutoContextOffloader(Openable):
     @with_memory_options
     def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
         self._sessions = Sessions(memory, **options)
-        self.instructions = INSTRUCTIONS
         self.tools: list[ToolBase] = tools_of(self._sessions)
 
     async def offload_data_block(self, block: DataBlock) -> DataBlock:
@@ -85,19 +83,19 @@ def tools_of(sessions: Sessions) -> list[ToolBase]:
     return [_tool(tool, sessions) for tool in described(sessions.config)]
 
 
-def _tool(tool: Described, sessions: Sessions) -> ToolBase:
+def _tool(tool: dict[str, Any], sessions: Sessions) -> ToolBase:
     async def call(_agent_state: Any = None, **arguments: Any) -> ToolChunk:
         memory = sessions.one() if _agent_state is None else sessions.of(_agent_state.session_id)
-        [own] = memory.tools(tool.name)
+        [own] = memory.tools(tool["name"])
         text = await own.acall(**arguments)
         return ToolChunk(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
 
     return MemoryTool(
         call,
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.parameters,
-        is_read_only=tool.name in _ONLY_READ,
+        name=tool["name"],
+        description=tool["description"],
+        input_schema=tool["parameters"],
+        is_read_only=tool["name"] in _ONLY_READ,
         is_state_injected=True,
         permission=PermissionDecision(
             behavior=PermissionBehavior.ALLOW, message="It works on this conversation's own messages."

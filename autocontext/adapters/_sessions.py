@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 from autocontext.adapters.options import MemoryOptions
 from autocontext.config import AutoContextConfig
@@ -135,16 +135,9 @@ class Sessions:
         )
 
 
-class Described(NamedTuple):
-    """A tool without a memory: what a framework asks for before it knows the conversation."""
+def described(config: AutoContextConfig | None) -> list[dict[str, Any]]:
+    """Name, description and parameters of the tools over any memory with this configuration.
 
-    name: str
-    description: str
-    parameters: dict[str, Any]
-    """JSON Schema of the arguments."""
-
-
-def described(config: AutoContextConfig | None) -> list[Described]:
-    """The tools over any memory with this configuration."""
-    schemas = [tool.schema()["function"] for tool in offered_tools(AutoContextMemory(config))]
-    return [Described(schema["name"], schema["description"], schema["parameters"]) for schema in schemas]
+    A framework asks for them before it knows the conversation.
+    """
+    return [tool.schema()["function"] for tool in offered_tools(AutoContextMemory(config))]

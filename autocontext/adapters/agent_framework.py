@@ -53,7 +53,6 @@ class AutoContextCompaction(Openable, HistoryProvider):
     ) -> None:
         super().__init__(source_id)
         self._sessions = Sessions(memory, **options)
-        self.instructions = INSTRUCTIONS
         self._warned = False
 
     def memory(self, session_id: str = "") -> AutoContextMemory:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, Unpack
 
-from autocontext.adapters._agentscope_v1_messages import HINT, from_agentscope, marks_of, to_agentscope
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import ConfigError, MissingExtraError, StateError
@@ -23,6 +22,8 @@ try:
     from agentscope.message import Msg as AgentScopeMsg
     from agentscope.message import TextBlock
     from agentscope.tool import ToolResponse
+
+    from autocontext.adapters._agentscope_v1_messages import HINT, from_agentscope, marks_of, to_agentscope
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.agentscope_v1", "agentscope1") from e
 
@@ -44,19 +45,14 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         super().__init__()
         self._has_plan = options.get("plan") is not None
         self.memory = Sessions(memory, **options).one()
-        self.instructions = INSTRUCTIONS
         self._tools = offered_tools(self.memory)
-        self._marks: dict[str, list[str]] = {}
-        self._ever: set[str] = set()
-        self._look_up(marks=True)
+        self._marks = self._marks_added()
+        """Of every message that was ever added; [] for one without."""
         self._hints: list[tuple[AgentScopeMsg, list[str]]] = []
 
-    def _look_up(self, *, marks: bool) -> None:
-        """Note whose messages there are, and with which marks they came."""
-        originals = self.memory.get_original_memory_msgs()
-        self._ever = {m.id for m in originals}
-        if marks:
-            self._marks = {m.id: marks_of(m) for m in originals}
+    def _marks_added(self) -> dict[str, list[str]]:
+        """The marks that the messages came with."""
+        return {m.id: marks_of(m) for m in self.memory.get_original_memory_msgs()}
 
     # ------------------------------------------------------------------------------------------------------- tools
     @property
@@ -127,7 +123,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         if HINT in names:
             self._hints += [(to_agentscope([m])[0], names) for m in from_agentscope(messages)]
             return
-        there = self._there({m.id for m in messages} & self._ever)
+        there = self._there({m.id for m in messages} & self._marks.keys())
         new: list[Msg] = []
         for msg in from_agentscope(messages, marks=names):
             if msg.id not in there:
@@ -136,7 +132,6 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
                 new.append(Msg(**{**dict(msg), "id": AgentScopeMsg("", "", "user").id}))
             there.add(msg.id)
         self.memory.add_messages(new)
-        self._ever |= {m.id for m in new}
         self._marks |= {m.id: list(names) for m in new}  # also none: an id that was deleted comes without its marks
 
     def _there(self, ids: set[str]) -> set[str]:
@@ -198,7 +193,6 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         """Drop everything: view, originals, offloads, marks."""
         self.memory.clear()
         self._marks.clear()
-        self._ever.clear()
         self._hints.clear()
 
     # ------------------------------------------------------------------------------------------------------- state
@@ -214,8 +208,8 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         """
         if "autocontext" in state_dict:
             self.memory.load_state_dict(state_dict["autocontext"])
-            self._look_up(marks=False)
-            self._marks = {id_: list(names) for id_, names in state_dict.get("marks", {}).items()}
+            marks = state_dict.get("marks", {})
+            self._marks = {id_: list(marks.get(id_, ())) for id_ in {**self._marks_added(), **marks}}
         elif "content" in state_dict:
             self._adopt(state_dict["content"])
         elif strict:
@@ -233,7 +227,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         ]
         self.memory.clear()
         self.memory.add_messages(msgs)
-        self._look_up(marks=True)
+        self._marks = self._marks_added()
 
 
 def _function(tool: Any) -> Any:

@@ -11,13 +11,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Unpack
 
-from autocontext.adapters._agentscope_v2_messages import (
-    from_agentscope,
-    seen_blocks,
-    to_agentscope,
-    trailing_hints,
-    without_length,
-)
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
@@ -31,6 +24,13 @@ try:
     from agentscope.middleware import MiddlewareBase
     from agentscope.tool import ToolBase, ToolChunk, ToolResponse
 
+    from autocontext.adapters._agentscope_v2_messages import (
+        from_agentscope,
+        seen_blocks,
+        to_agentscope,
+        trailing_hints,
+        without_length,
+    )
     from autocontext.adapters._agentscope_v2_offloading import (
         AgentOffloader,
         AutoContextOffloader,
@@ -56,7 +56,6 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
         self._sessions = Sessions(memory, **options)
         self._has_plan = options.get("plan") is not None
         self._seen: dict[str, dict[str, int]] = {}
-        self.instructions = INSTRUCTIONS
         self.tools: list[ToolBase] = tools_of(self._sessions)
 
     def memory(self, session_id: str = "") -> AutoContextMemory:

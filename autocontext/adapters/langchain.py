@@ -16,7 +16,7 @@ from typing import Annotated, Any, Unpack
 from pydantic import WithJsonSchema
 
 from autocontext.adapters._following import first_new, take_back
-from autocontext.adapters._sessions import Described, Sessions, described
+from autocontext.adapters._sessions import Sessions, described
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.flows.forking import fork_lock
@@ -70,7 +70,6 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         self._schemas: tuple[list[Any], list[dict[str, Any]]] = ([], [])
         self._following = fork_lock()
         self.tools: Sequence[BaseTool] = [_tool(tool, self._memory_of) for tool in described(self._sessions.config)]
-        self.instructions = INSTRUCTIONS
 
     def memory(self, thread_id: str = "", user_id: str | None = None) -> AutoContextMemory:
         """The memory of a thread; of the one conversation when the middleware is bound to it."""
@@ -184,18 +183,18 @@ def _passing(request: ModelRequest) -> list[BaseMessage]:
     return [m for m in request.messages if id(m) not in held and (m.id is None or m.id not in held)]
 
 
-def _tool(tool: Described, memory_of: Callable[[Any], AutoContextMemory]) -> BaseTool:
+def _tool(tool: dict[str, Any], memory_of: Callable[[Any], AutoContextMemory]) -> BaseTool:
     def call(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
-        [own] = memory_of(runtime.state).tools(tool.name)
+        [own] = memory_of(runtime.state).tools(tool["name"])
         return own(**{key: value for key, value in arguments.items() if value is not None})
 
     async def acall(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
-        [own] = memory_of(runtime.state).tools(tool.name)
+        [own] = memory_of(runtime.state).tools(tool["name"])
         return await own.acall(**{key: value for key, value in arguments.items() if value is not None})
 
     # The schema asks for certain types; the tool takes whatever the model passes, bare numbers too.
-    types = {key: Annotated[Any, WithJsonSchema(schema)] for key, schema in tool.parameters["properties"].items()}
-    required = tool.parameters["required"]
+    types = {key: Annotated[Any, WithJsonSchema(schema)] for key, schema in tool["parameters"]["properties"].items()}
+    required = tool["parameters"]["required"]
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("runtime", keyword, annotation=ToolRuntime[Any, Any])]
     for key, type_ in types.items():
@@ -204,4 +203,4 @@ def _tool(tool: Described, memory_of: Callable[[Any], AutoContextMemory]) -> Bas
     for function in (call, acall):
         vars(function)["__signature__"] = inspect.Signature(parameters)  # what inspect, and so LangChain, reads
         function.__annotations__ = {"runtime": ToolRuntime[Any, Any], **types}
-    return StructuredTool.from_function(call, acall, name=tool.name, description=tool.description)
+    return StructuredTool.from_function(call, acall, name=tool["name"], description=tool["description"])

@@ -73,7 +73,6 @@ class AutoContextSession(Openable):
     def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
         self.memory = Sessions(memory, **options).one()
         self.session_id = self.memory.session.session_id
-        self.instructions = INSTRUCTIONS
         self.tools = [_function_tool(tool) for tool in offered_tools(self.memory)]
         self._in_run: Counter[str] = Counter()
         """The items of the run that the memory holds: what `get_items` returned, and what was added since."""

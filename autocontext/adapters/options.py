@@ -16,6 +16,7 @@ from autocontext.plan import PlanLike
 from autocontext.stores import SessionStore
 from autocontext.stores.database import Database
 from autocontext.stores.database_sessions import DatabaseSessionStore
+from autocontext.tools import INSTRUCTIONS
 
 Constructor = TypeVar("Constructor", bound=Callable[..., None])
 
@@ -84,6 +85,8 @@ def with_memory_options(init: Constructor) -> Constructor:
 class Openable:
     """An adapter that can be opened over the sessions of a database."""
 
+    instructions = INSTRUCTIONS
+    """What the model has to know about tags, for the system prompt."""
     opened_store: DatabaseSessionStore | None = None
     """The store that `open` has made; None for an adapter that was made otherwise."""
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from autocontext.adapters._following import first_new, take_back
-from autocontext.adapters._sessions import Described, Sessions, described
+from autocontext.adapters._sessions import Sessions, described
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.memory import AutoContextMemory
@@ -48,7 +48,6 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         self._read: dict[str | None, dict[int, tuple[ModelMessage, list[Msg]]]] = {}
         """For each run, what its messages were read as, by a message's identity; each is held, so that it stays its."""
         self.tools = [_tool(tool, self) for tool in described(self._sessions.config)]
-        self.instructions = INSTRUCTIONS
 
     def memory(self, conversation_id: str = "") -> AutoContextMemory:
         """The memory of a conversation; the one memory when the capability is bound to it."""
@@ -183,9 +182,9 @@ def _besides(parameters: Any) -> list[Any]:
     return [*(part.content for part in parameters.instruction_parts or ()), *_schemas(parameters)]
 
 
-def _tool(tool: Described, capability: AutoContextCapability) -> Tool[Any]:
+def _tool(tool: dict[str, Any], capability: AutoContextCapability) -> Tool[Any]:
     async def call(ctx: RunContext[Any], **arguments: Any) -> str:
-        [own] = capability.memory(str(ctx.conversation_id)).tools(tool.name)
+        [own] = capability.memory(str(ctx.conversation_id)).tools(tool["name"])
         return await own.acall(**arguments)
 
-    return Tool.from_schema(call, tool.name, tool.description, tool.parameters, takes_ctx=True)
+    return Tool.from_schema(call, tool["name"], tool["description"], tool["parameters"], takes_ctx=True)

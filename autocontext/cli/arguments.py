@@ -37,20 +37,18 @@ class Commands:
     def __init__(self, parser: argparse.ArgumentParser, parent: argparse.ArgumentParser) -> None:
         self._subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
         self._parent = parent
-        self._parsers: dict[str, argparse.ArgumentParser] = {}
 
     def add(self, name: str, run: Run, summary: str, description: str, **options: Any) -> argparse.ArgumentParser:
         """Add a command that calls `run`; returns its parser."""
-        parser: argparse.ArgumentParser = self._subparsers.add_parser(
+        parser = self._subparsers.add_parser(
             name, parents=[self._parent], help=summary, description=description, **options
         )
         parser.set_defaults(command=run, name=name)
-        self._parsers[name] = parser
         return parser
 
     def refuse(self, name: str, surplus: Sequence[str]) -> NoReturn:
         """Say which of a command's arguments it does not take, and exit with 2."""
-        parser = self._parsers[name]
+        parser = self._subparsers.choices[name]
         option = next((word.partition("=")[0] for word in surplus if word.startswith("-")), "")
         if option:
             known = sorted(set(_OPTION.findall(parser.format_help())))

@@ -184,7 +184,7 @@ def summary_figures(results: Sequence[ReplayResult], window: int) -> Iterator[Fi
 
 
 def _valid(results: Sequence[ReplayResult], calls: int) -> Figure:
-    invalid, broken = sum(r.invalid for r in results), sum(r.came_broken for r in results)
+    invalid, broken = sum(len(r.invalid) for r in results), sum(len(r.came_broken) for r in results)
     remark = f"of {calls:,}, by strict chat rules"
     if broken:
         remark += f"; {broken:,} came broken"
@@ -214,13 +214,6 @@ _HEIGHT = 11
 def plotted(calls: Sequence[ModelCall], window: int, *, width: int, unicode: bool = True) -> list[Line]:
     """The full conversation and the sent context on one scale: the rows, top first, and the axis."""
     return _Canvas(calls, window, width, unicode=unicode).lines()
-
-
-class _Column(NamedTuple):
-    """One or several consecutive calls. The largest context sets the height, so every peak is visible."""
-
-    sent: int
-    full: int
 
 
 class _Canvas:
@@ -258,7 +251,7 @@ class _Canvas:
     def _row_of(self, value: float) -> int:
         return min(_HEIGHT - 1, math.ceil(value / self.step) - 1)
 
-    def _cell(self, column: _Column, r: int) -> tuple[str, str]:
+    def _cell(self, column: ModelCall, r: int) -> tuple[str, str]:
         sent = self._eighths(column.sent, r)
         covered = column.full >= (r + 0.5) * self.step
         style = _OVER if column.sent > self.window else _WITH
@@ -273,7 +266,8 @@ class _Canvas:
         return max(0, min(8, math.ceil((value / self.step - r) * 8)))
 
 
-def _columns(calls: Sequence[ModelCall], width: int) -> list[_Column]:
+def _columns(calls: Sequence[ModelCall], width: int) -> list[ModelCall]:
+    """One or several consecutive calls as one. The largest context sets the height, so every peak is visible."""
     count = len(calls)
     groups = [calls[i * count // width : max((i + 1) * count // width, i * count // width + 1)] for i in range(width)]
-    return [_Column(max(t.sent for t in g), max(t.full for t in g)) for g in groups]
+    return [ModelCall(max(t.sent for t in g), max(t.full for t in g)) for g in groups]

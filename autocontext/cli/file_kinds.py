@@ -9,8 +9,8 @@ HEAD = 4096
 """Bytes that are looked at."""
 
 _SQLITE = b"SQLite format 3\0"
-_EXPORT = "an exported session; `autocontext import agent.db FILE SESSION` makes one of it again"
 _MAGIC = (
+    (b'{"type":"session",', "an exported session; `autocontext import agent.db FILE SESSION` makes one of it again"),
     (b"\x1f\x8b", "a gzip file; unpack it first: gunzip -k FILE"),
     (b"\xfd7zXZ\0", "an xz file; unpack it first: unxz -k FILE"),
     (b"\x28\xb5\x2f\xfd", "a Zstandard file; unpack it first: zstd -d FILE"),
@@ -40,8 +40,7 @@ def not_json_lines(head: bytes) -> str:
     """What a file looks like that has no JSON lines at all; "" for JSON lines, even with broken ones among them."""
     if is_database(head):
         return "a SQLite database; `autocontext inspect FILE` lists its sessions"
-    kind = _EXPORT if _is_export(head) else _binary(head)
-    if kind:
+    if kind := _known(head):
         return kind
     head = head.removeprefix(b"\xef\xbb\xbf")
     lines = [line for line in _whole_lines(head) if line.strip()]
@@ -59,8 +58,7 @@ def not_a_database(head: bytes) -> str:
     """What a file looks like that is no SQLite database; "" for one, and for an empty file."""
     if not head or is_database(head):
         return ""
-    kind = _EXPORT if _is_export(head) else _binary(head)
-    if kind:
+    if kind := _known(head):
         return "binary data; if it was a database, restore it from a backup" if kind == "binary data" else kind
     lines = [line for line in _whole_lines(head) if line.strip()]
     if any(line.lstrip()[:1] in (b"{", b"[") for line in lines[:1]):
@@ -68,7 +66,8 @@ def not_a_database(head: bytes) -> str:
     return _text(lines)
 
 
-def _binary(head: bytes) -> str:
+def _known(head: bytes) -> str:
+    """What a file is by its first bytes; "" for a text."""
     kind = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
     return kind or ("binary data" if b"\0" in head else "")
 
@@ -77,11 +76,6 @@ def _whole_lines(head: bytes) -> list[bytes]:
     """The lines of the head; the last one is left out where it may go on behind it."""
     lines = head.splitlines()
     return lines[:-1] if len(head) >= HEAD and len(lines) > 1 else lines
-
-
-def _is_export(head: bytes) -> bool:
-    """Whether a file begins as `autocontext export` writes it."""
-    return head.startswith(b'{"type":"session",')
 
 
 def _is_json(line: bytes) -> bool:

@@ -196,11 +196,11 @@ def _problems(r: ReplayResult) -> Iterator[str]:
     if r.over:
         yield f"{r.over} of {len(r.calls)} contexts over the window: {r.why_over}"
     if r.invalid:
-        yield f"{r.invalid} of {len(r.calls)} contexts invalid: {r.why_invalid}"
+        yield f"{len(r.invalid)} of {len(r.calls)} contexts invalid: {r.invalid[0]}"
     if r.came_broken:
         yield (
-            f"{r.came_broken} of {len(r.calls)} contexts invalid, because the conversation itself is: {r.why_broken}; "
-            "strict services refuse it"
+            f"{len(r.came_broken)} of {len(r.calls)} contexts invalid, because the conversation itself is: "
+            f"{r.came_broken[0]}; strict services refuse it"
         )
     if r.intact < r.messages or r.reachable < r.messages:
         yield f"of {r.messages} messages, {r.intact} are intact and {r.reachable} reachable from the view"

@@ -41,13 +41,10 @@ class ReplayResult:
     over: int = 0
     """Contexts larger than the window; `why_over` is the memory's reason for the first."""
     why_over: str = ""
-    invalid: int = 0
-    """Contexts that break a rule of strict chat services although the conversation did not; `why_invalid` is the first
-    rule."""
-    why_invalid: str = ""
-    came_broken: int = 0
-    """Contexts that are invalid because the conversation is; `why_broken` is the first rule that it breaks."""
-    why_broken: str = ""
+    invalid: list[str] = field(default_factory=list)
+    """Of each context that breaks a rule of strict chat services although the conversation did not, the first rule."""
+    came_broken: list[str] = field(default_factory=list)
+    """Of each context that is invalid because the conversation is, the first rule that this breaks."""
     passes: int = 0
     in_view: int = 0
     """Messages in the final working view."""
@@ -140,10 +137,8 @@ def _call(memory: AutoContextMemory, messages: Sequence[Msg], result: ReplayResu
     problem = first_violation(context)
     broken = first_violation(messages) if problem else None
     if broken:
-        result.came_broken += 1
-        result.why_broken = result.why_broken or broken
+        result.came_broken.append(broken)
     elif problem:
-        result.invalid += 1
-        result.why_invalid = result.why_invalid or problem
+        result.invalid.append(problem)
     watch(result.calls[-1], len(messages))
     return memory.token_count

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from autocontext.errors import InvalidMessage
 from autocontext.messages import (
     COMPACTION,
     ENCRYPTED,
@@ -27,6 +28,7 @@ from autocontext.messages import (
     is_pinned,
 )
 
+T = TypeVar("T")
 Media: TypeAlias = ImageBlock | AudioBlock | VideoBlock
 MEDIA: Final[Mapping[str, type[Media]]] = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}
 """By the first half of their media type, which is also the block's own type."""
@@ -53,6 +55,14 @@ def without_objects(item: Any) -> Any:
     if type(item) is dict and any(isinstance(value, BaseModel | list | tuple) for value in item.values()):
         return {key: without_objects(value) for key, value in item.items()}
     return item
+
+
+def each_of(messages: Iterable[T], kind: type[T], name: str) -> Iterator[T]:
+    """A framework's messages as they are. Raises InvalidMessage naming the index of what is none."""
+    for i, message in enumerate(messages):
+        if not isinstance(message, kind):
+            raise InvalidMessage(f"messages[{i}] is a {type(message).__name__}, not an {name}")
+        yield message
 
 
 def hints(key: str, value: Msg | Block) -> Mapping[str, Any]:

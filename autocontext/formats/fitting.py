@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from autocontext.errors import did_you_mean, short
+from autocontext.errors import InvalidMessage, did_you_mean, short
 from autocontext.formats.openai_parts import kind_of
 
 ANY: Final = object()
@@ -18,13 +18,6 @@ ANY: Final = object()
 _NEAR = 0.75
 _LISTED = 12
 _NOUNS: Final[Mapping[Any, str]] = {str: "a string", bool: "true or false", dict: "an object", list: "a list"}
-
-
-class Unfit(Exception):
-    """A value that its place does not take: where, and what is allowed."""
-
-    def __init__(self, at: str, problem: str) -> None:
-        super().__init__(f"{at}: {problem}")
 
 
 @dataclass(frozen=True)
@@ -66,47 +59,47 @@ class Fitting:
     """The fields that were left out, by where they stood."""
 
     def fit(self, value: Any, shape: Any, at: str) -> Any:
-        """The value, or a copy without what no service takes. Raises Unfit."""
+        """The value, or a copy without what no service takes. Raises InvalidMessage: where, and what is allowed."""
         if isinstance(shape, Kinds):
             return self._kind(value, shape, at)
         if isinstance(shape, Fields):
             return self._object(value, shape, at)
         if isinstance(shape, list):
             if not isinstance(value, list | tuple):
-                raise Unfit(at, f"must be a list, not {kind_of(value)}")
+                raise InvalidMessage(f"{at}: must be a list, not {kind_of(value)}")
             return [self.fit(v, shape[0], f"{at}[{i}]") for i, v in enumerate(value)]
         if isinstance(shape, tuple):
             return self._any_of(value, shape, at)
         if not _is(value, shape):
-            raise Unfit(at, _wanted(value, shape))
+            raise InvalidMessage(f"{at}: {_wanted(value, shape)}")
         return value
 
     def _any_of(self, value: Any, shapes: Iterable[Any], at: str) -> Any:
-        problem: Unfit | None = None
+        problem: InvalidMessage | None = None
         for shape in shapes:
             try:
                 return self.fit(value, shape, at)
-            except Unfit as e:
+            except InvalidMessage as e:
                 # What is wrong inside says more than that the whole is none of these.
                 if problem is None or isinstance(shape, list | Fields | Kinds) == isinstance(value, list | dict):
                     problem = e
-        raise problem or Unfit(at, "is not taken")
+        raise problem or InvalidMessage(f"{at}: is not taken")
 
     def _kind(self, value: Any, shape: Kinds, at: str) -> Any:
         if not isinstance(value, Mapping):
-            raise Unfit(at, f"must be an object, not {kind_of(value)}")
+            raise InvalidMessage(f"{at}: must be an object, not {kind_of(value)}")
         kind = value.get("type", shape.usual)
         if kind is None and shape.usual:  # as the SDKs dump what is not there
             kind = shape.usual
         if not isinstance(kind, str) or kind not in shape.by_type:
             if isinstance(kind, str) and kind in self.known:
                 return value
-            raise Unfit(f"{at}.type", _unknown(kind, shape.by_type))
+            raise InvalidMessage(f"{at}.type: {_unknown(kind, shape.by_type)}")
         return self._object(value, shape.by_type[kind], at)
 
     def _object(self, value: Any, shape: Fields, at: str) -> Any:
         if not isinstance(value, Mapping):
-            raise Unfit(at, f"must be an object, not {kind_of(value)}")
+            raise InvalidMessage(f"{at}: must be an object, not {kind_of(value)}")
         names = {*shape.needed, *shape.others}
         fitted: dict[str, Any] = {}
         for key, inner in value.items():
@@ -119,7 +112,8 @@ class Fitting:
                 self._unknown_field(key, names.difference(value), place)
         for key in shape.needed:
             if key not in fitted:
-                raise Unfit(f"{at}.{key}" if at else key, f"is missing{shape.hint}")
+                place = f"{at}.{key}" if at else key
+                raise InvalidMessage(f"{place}: is missing{shape.hint}")
         return fitted
 
     def _field(self, fitted: dict[str, Any], key: str, value: Any, shape: Fields, at: str) -> None:
@@ -131,7 +125,7 @@ class Fitting:
             return  # as the SDKs dump what is not there
         try:
             fitted[key] = self.fit(value, own, at)
-        except Unfit:
+        except InvalidMessage:
             if not self.repair and not (isinstance(own, re.Pattern) and isinstance(value, str)):
                 raise
             self.unsent[at] = None
@@ -139,7 +133,7 @@ class Fitting:
     def _unknown_field(self, key: Any, free: Collection[str], at: str) -> None:
         meant = did_you_mean(str(key), free, otherwise="", likeness=_NEAR)
         if meant and not self.repair:
-            raise Unfit(at, f"no provider takes this field; {meant}")
+            raise InvalidMessage(f"{at}: no provider takes this field; {meant}")
         self.unsent[at] = None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from autocontext.errors import InvalidMessage
 from autocontext.formats.blocks import carried_text
 from autocontext.formats.fields import ANTHROPIC, BLOCKS, CHAT, ITEMS, RESPONSES_INPUT, RESPONSES_OUTPUT, RESULT_BLOCKS
-from autocontext.formats.fitting import Fields, Fitting, Kinds, Unfit
+from autocontext.formats.fitting import Fields, Fitting, Kinds
 from autocontext.formats.openai_chat import legacy_id
 from autocontext.messages import Msg
 
@@ -34,10 +34,7 @@ def check(item: Mapping[str, Any], format_: str, at: str) -> list[str]:
         # The service takes it; a program has forgotten the call, which would then stand without a result.
         raise InvalidMessage(f"{at}.call_id: is missing")
     fitting = Fitting()
-    try:
-        fitting.fit(_whole(item), _shape(item, format_), at)
-    except Unfit as e:
-        raise InvalidMessage(str(e)) from None
+    fitting.fit(_whole(item), _shape(item, format_), at)
     return list(fitting.unsent)
 
 
@@ -46,7 +43,7 @@ def unknown(item: Mapping[str, Any], format_: str) -> list[str]:
     fitting = Fitting(repair=True)
     try:
         fitting.fit(_whole(item), _shape(item, format_), "")
-    except Unfit:
+    except InvalidMessage:
         kinds = [item.get("type"), *(part.get("type") for part in _parts(item))]
         return [*(k for k in kinds if isinstance(k, str)), *_names(fitting)]
     return _names(fitting)
@@ -149,7 +146,7 @@ def _part(part: Any, content: Any, text_type: str, fitting: Fitting) -> Any:
     kinds: Kinds = content[-1][0]
     try:
         return fitting.fit(part, kinds, "")
-    except Unfit:
+    except InvalidMessage:
         return {"type": text_type, "text": _named(part)}
 
 
@@ -197,7 +194,7 @@ def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any]:
         item = _well_named(item)
     try:
         return dict(fitting.fit(item, shape, ""))
-    except Unfit:
+    except InvalidMessage:
         return {"role": "assistant", "content": f"[{item.get('type')}]"}
 
 
@@ -238,5 +235,5 @@ def _block(block: Any, fitting: Fitting, kinds: Kinds) -> Any:
         block = _well_named(block)
     try:
         return fitting.fit(block, kinds, "")
-    except Unfit:
+    except InvalidMessage:
         return None if kind == "thinking" else {"type": "text", "text": _named(block)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from copy import copy
 from itertools import chain
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from autocontext.errors import StoreError
 from autocontext.events import CompressionEvent
@@ -26,9 +26,8 @@ from autocontext.history.entries import (
     Restored,
     Snapshot,
 )
-from autocontext.history.recorded import First, Messages, Recorded
+from autocontext.history.recorded import First, Messages, Recorded, Stored
 from autocontext.history.runs import Runs
-from autocontext.history.stored import Stored
 from autocontext.messages import Msg, compacted_by, interned, is_ledger, is_recall, with_pin
 
 LEAST_PREFIX = 8
@@ -89,7 +88,8 @@ class Log:
         growing = ("entries", "original")
         now = self._copied(but=(*growing, "messages", "place"))
         for name in growing:
-            setattr(now, name, First(getattr(self, name)))
+            reading = getattr(self, name)
+            setattr(now, name, First(len(reading), reading.__getitem__))
         return now
 
     def _copied(self, *, but: Container[str]) -> Log:
@@ -131,7 +131,7 @@ class Log:
         """`record` for what a store has, which need not be read yet."""
         if isinstance(entry, Stored):  # most of a long session
             self._add(entry.id, entry)
-            self.entries.append(entry)
+            self.entries.extend((entry,))
         else:
             self.record(entry)
 
@@ -176,7 +176,7 @@ class Log:
                 n += 1
                 key = f"{id_}~{n}"
             self._suffixes[id_] = n
-        self.messages.keep(key, msg)
+        self.messages[key] = msg
         if not isinstance(msg, Stored) and compacted_by(interned(msg)):
             self.compactions.add(key)
         return key
@@ -294,7 +294,7 @@ class Log:
     @property
     def originals(self) -> Sequence[Msg]:
         """The messages that were added, in order; a stored one is read when it is asked for."""
-        return _Originals(self)
+        return First(len(self.original), lambda at: self.messages[self.original[at]])
 
     def handle(self, uuid: str) -> str:
         """The full UUID of an offload entry for a UUID or prefix; "" if none fits, or more than one."""
@@ -389,22 +389,3 @@ class Log:
             replaced=self.shared(),
             pinned=tuple(self.pins),
         )
-
-
-class _Originals(Sequence[Msg]):
-    """The originals of a log, which are not read before they are needed."""
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-
-    def __len__(self) -> int:
-        return len(self._log.original)
-
-    @overload
-    def __getitem__(self, index: int) -> Msg: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Msg]: ...
-    def __getitem__(self, index: int | slice) -> Msg | list[Msg]:
-        if isinstance(index, slice):
-            return self._log.read(self._log.original[index])
-        return self._log.messages[self._log.original[index]]

@@ -47,8 +47,8 @@ def bare(text: str) -> str:
     return text.translate(_SEPARATORS).strip()
 
 
-def parse(text: str, total: int) -> list[int] | None:
-    """The numbers from 1 to `total` that a text names, ascending and unique; None if it is no list of numbers.
+def parse(text: str, total: int) -> Runs | None:
+    """The numbers from 1 to `total` that a text names; None if it is no list of numbers.
 
     Accepts "m41", "M41", "#41", "41", ranges such as "m12-m19", "12..19" and "m19-12", and lists with commas.
     """
@@ -61,7 +61,8 @@ def parse(text: str, total: int) -> list[int] | None:
         if len(limits) < len(bounds) or len(limits) > 2:
             return None
         spans.append((min(limits), max(limits)))
-    return _within(spans, total) if spans else None
+    there = ((max(low, 1), min(high, total)) for low, high in spans if low <= total and high >= 1)
+    return Runs(there) if spans else None
 
 
 def _number(text: str) -> int | None:
@@ -70,15 +71,6 @@ def _number(text: str) -> int | None:
         return None
     digits = match[1].lstrip("0")
     return int(digits or 0) if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
-
-
-def _within(spans: Iterable[tuple[int, int]], total: int) -> list[int]:
-    """The numbers from 1 to `total` in these spans, which may overlap."""
-    numbers: list[int] = []
-    for low, high in sorted(spans):
-        start = max(low, numbers[-1] + 1 if numbers else 1)
-        numbers.extend(range(start, min(high, total) + 1))
-    return numbers
 
 
 def with_exchanges(numbers: Collection[int], originals: Sequence[Msg]) -> list[int]:

@@ -1,14 +1,17 @@
-"""The entries and messages of a log in memory. Nearly all entries only add a message, and are kept as that message."""
+"""The entries and messages of a log in memory.
+
+Nearly all entries only add a message, and are kept as that message, or in its stored form until it is read: so a long
+session opens at once.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar, overload
 
 from autocontext.history.entries import Added, Entry
-from autocontext.history.stored import Stored
-from autocontext.messages import Msg
+from autocontext.messages import Msg, interned
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -19,21 +22,45 @@ _BACKSLASH = "\0"
 """Stands in for a backslash of the text: JSON has no such character."""
 
 
+class Stored:
+    """An `Added` entry as its stored bytes, whose checksum was checked before.
+
+    Not for a message with a provider's compaction, which a Log has to know at once.
+    """
+
+    __slots__ = ("_body", "_json", "_read", "id", "number")
+
+    def __init__(
+        self, id_: str, number: int, body: bytes, read: Callable[[int, bytes], Msg], json: Callable[[bytes], bytes]
+    ) -> None:
+        """`read` makes the message of the entry's number and bytes; `json` the entry's JSON, which takes less time."""
+        self.id = id_
+        """The message's own id."""
+        self.number = number
+        """The entry's place in its session."""
+        self._body = body
+        self._read, self._json = read, json
+
+    def message(self) -> Msg:
+        """The message. Raises StoreCorruptError if the bytes are not an entry, although their checksum was right."""
+        message = interned(self._read(self.number, self._body))
+        vars(message)["id"] = self.id  # the same text, held once
+        return message
+
+    def json(self) -> str:
+        """The entry's JSON. Raises StoreCorruptError as `message` does."""
+        return self._json(self._body).decode(errors="replace")
+
+
 class Recorded(Sequence[Entry]):
     """Entries in order; equal to a list of equal ones."""
 
     __slots__ = ("_kept",)
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self) -> None:
         self._kept: list[Entry | Msg | Stored] = []
-        for entry in entries:
-            self.append(entry)
 
-    def append(self, entry: Entry | Stored) -> None:
-        """Add an entry at the end."""
-        self._kept.append(entry.message if isinstance(entry, Added) else entry)
-
-    def extend(self, entries: Iterable[Entry]) -> None:
+    def extend(self, entries: Iterable[Entry | Stored]) -> None:
         """Add entries at the end, in one step: after an interrupt all of them are there, or none."""
         self._kept.extend([entry.message if isinstance(entry, Added) else entry for entry in entries])
 
@@ -84,12 +111,12 @@ class Recorded(Sequence[Entry]):
 
 
 class First(Sequence[T]):
-    """The first items of a sequence that only grows, as many as it had when this was made; nothing is copied."""
+    """The first items of what only grows, as many as it had when this was made; each is read when it is asked for."""
 
-    __slots__ = ("_all", "_size")
+    __slots__ = ("_read", "_size")
 
-    def __init__(self, all_: Sequence[T]) -> None:
-        self._all, self._size = all_, len(all_)
+    def __init__(self, size: int, read: Callable[[int], T]) -> None:
+        self._size, self._read = size, read
 
     def __len__(self) -> int:
         return self._size
@@ -100,18 +127,17 @@ class First(Sequence[T]):
     def __getitem__(self, place: slice) -> list[T]: ...
     def __getitem__(self, place: int | slice) -> T | list[T]:
         places = range(self._size)[place]
-        return self._all[places] if isinstance(places, int) else [self._all[at] for at in places]
+        return self._read(places) if isinstance(places, int) else [*map(self._read, places)]
 
 
-class Messages(MutableMapping[str, Msg]):
-    """Messages by id; stored ones are read at their first use."""
+class Messages(Mapping[str, Msg]):
+    """Messages by id; stored ones are read at their first use. None is ever taken out."""
 
     def __init__(self, entries: Recorded, messages: Mapping[str, Msg | Stored] | None = None) -> None:
         self._entries = entries
         self._kept: dict[str, Msg | Stored] = dict(messages or {})
 
-    def keep(self, id_: str, message: Msg | Stored) -> None:
-        """Put a message under its id."""
+    def __setitem__(self, id_: str, message: Msg | Stored) -> None:
         self._kept[id_] = message
 
     def searchable(self, id_: str) -> str:
@@ -131,11 +157,6 @@ class Messages(MutableMapping[str, Msg]):
         if isinstance(message, Stored):
             message = self._kept[id_] = self._entries.read(message)
         return message
-
-    __setitem__ = keep
-
-    def __delitem__(self, id_: str) -> None:
-        del self._kept[id_]
 
     def __contains__(self, id_: object) -> bool:
         return id_ in self._kept

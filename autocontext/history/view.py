@@ -8,7 +8,6 @@ Before, its partner may still come.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
@@ -46,16 +45,8 @@ class OpenPairs:
 
 def open_pairs(messages: Iterable[Msg]) -> OpenPairs:
     """The calls and results of consecutive messages whose partner is not among them, both sorted by id."""
-    orphan_results: list[str] = []
-    waiting: Counter[str] = Counter()
-    for m in messages:
-        for result in m.tool_results:
-            if waiting[result.id]:
-                waiting[result.id] -= 1
-            else:
-                orphan_results.append(result.id)
-        waiting.update(use.id for use in m.tool_uses)
-    return OpenPairs(tuple(sorted(orphan_results)), tuple(sorted(waiting.elements())))
+    _, orphans, unanswered = _matched(messages)
+    return OpenPairs(tuple(sorted(r.id for _, r in orphans)), tuple(sorted(use.id for _, use in unanswered)))
 
 
 def passed(messages: Sequence[Msg]) -> int:
@@ -96,10 +87,15 @@ class Answered(NamedTuple):
     output: ToolResultBlock
 
 
-def _matched(messages: Iterable[Msg]) -> tuple[list[Answered], list[int], list[int]]:
-    """Calls with results, in the order of the results; where results without a call stand, and calls without one."""
+def _matched(
+    messages: Iterable[Msg],
+) -> tuple[list[Answered], list[tuple[int, ToolResultBlock]], list[tuple[int, ToolUseBlock]]]:
+    """Calls with results, in the order of the results; then results without a call, and calls without one.
+
+    Those stand with the index of their message.
+    """
     answers: list[Answered] = []
-    orphans: list[int] = []
+    orphans: list[tuple[int, ToolResultBlock]] = []
     waiting: dict[str, list[tuple[int, ToolUseBlock]]] = {}
     for i, m in enumerate(messages):
         # Results first: a message answers calls before it, never its own.
@@ -109,12 +105,12 @@ def _matched(messages: Iterable[Msg]) -> tuple[list[Answered], list[int], list[i
                 if calls := waiting.get(block.id):
                     answers.append(Answered(*calls.pop(), i, k, block))
                 else:
-                    orphans.append(i)
+                    orphans.append((i, block))
             elif block.type == "tool_use":
                 own.append(block)
         for use in own:
             waiting.setdefault(use.id, []).append((i, use))
-    return answers, orphans, [i for i, _ in chain.from_iterable(waiting.values())]
+    return answers, orphans, list(chain.from_iterable(waiting.values()))
 
 
 def exchange_of(index: int, messages: Sequence[Msg]) -> list[int]:
@@ -166,9 +162,9 @@ class _Pairs:
             self.first[pair.result] = min(self.first[pair.result], pair.call)
             self.last[pair.call] = pair.result
         start = passed(messages) if orphans or unanswered else 0
-        for i in orphans:
+        for i, _ in orphans:
             self.first[i] = -1 if i >= start else self.first[i]
-        for i in unanswered:
+        for i, _ in unanswered:
             self.last[i] = size if i >= start else self.last[i]
 
     @cached_property

@@ -61,7 +61,7 @@ class MemoryParts:
         beyond = [digits for digits in _DIGITS.findall(text) if len(digits) > 15 or int(digits) > total]
         if beyond or not found:
             raise Refusal(f"there is no m{(beyond or ['0'])[0][:_ECHO]}: this conversation has {there}.")
-        return Runs.of(found)
+        return found
 
     def in_view(self) -> dict[int, int]:
         """The index in view of each original that is there as it was said, by number."""

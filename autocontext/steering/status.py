@@ -134,10 +134,10 @@ def _reloads(memory: MemoryParts) -> list[set[int]]:
     return [set(_asked(memory, key, total)) for key in keys]
 
 
-def _asked(memory: MemoryParts, key: str, total: int) -> list[int]:
+def _asked(memory: MemoryParts, key: str, total: int) -> Runs:
     found = parse(key, total)
     if found is not None:
         return found
     log = memory.log
     uuid = next((uuid for uuid in log.offloads if uuid in key), "") or log.handle(key)
-    return list(log.numbers(log.offloads.get(uuid, ())))
+    return log.numbers(log.offloads.get(uuid, ()))

@@ -12,7 +12,7 @@ from autocontext.errors import StoreCorruptError
 from autocontext.flows import compute, sync_and_async
 from autocontext.history.collector import collector_paused
 from autocontext.history.entries import Entry
-from autocontext.history.stored import Stored
+from autocontext.history.recorded import Stored
 from autocontext.messages import Msg
 from autocontext.stores import postgres_sessions, records
 from autocontext.stores import session_statements as statements

@@ -8,7 +8,7 @@ from typing import Any
 from autocontext.history.edits import Edit
 from autocontext.history.entries import Added, Edited, Entry, NoteReplaced, Offloaded, Snapshot
 from autocontext.history.log import Log
-from autocontext.history.stored import Stored
+from autocontext.history.recorded import Stored
 from autocontext.messages import (
     COMPACTION,
     COMPRESS_META,

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, Self, TypedDict, TypeVar
 
 from autocontext.errors import ConfigError, Conflict, InvalidMessage, SessionGone, short
 from autocontext.history.entries import Entry
-from autocontext.history.stored import Stored
+from autocontext.history.recorded import Stored
 from autocontext.stores.checks import check_id
 
 T = TypeVar("T")

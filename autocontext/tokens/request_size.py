@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from json.encoder import encode_basestring
 from typing import NamedTuple
 
@@ -40,19 +40,13 @@ class RequestSize(NamedTuple):
 
 def request_size(msg: Msg) -> RequestSize:
     """Images and bytes of a message, rather too many bytes than too few: services write its keys differently."""
-    images, size = 0, _PER_MESSAGE + 2 * len(msg.name) + (_bytes(msg.metadata) if msg.metadata else 0)
-    # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
-    for block in msg.content:
-        size += block_size(block)
-        if block.type == "image":
-            images += 1
-        elif block.type == "tool_result" and not isinstance(block.output, str):
-            images += sum(inner.type == "image" for inner in block.output)
-    return RequestSize(images, size)
+    size = _PER_MESSAGE + 2 * len(msg.name) + _of_metadata(msg) + sum(map(block_size, msg.content))
+    return RequestSize(sum(1 for _ in images_in(msg)), size)
 
 
 def images_in(msg: Msg) -> Iterator[tuple[Place, ImageBlock]]:
     """The images of a message and of its results, in order, with their places."""
+    # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
     for i, block in enumerate(msg.content):
         if block.type == "image":
             yield (i,), block
@@ -72,12 +66,8 @@ def block_size(block: ContentBlock | OutputBlock) -> int:
     if block.type == "tool_result":
         if isinstance(block.output, str):
             return fixed + _of_all(block.name, block.id, block.id, block.output)
-        return fixed + _of_all(block.name, block.id, block.id) + _all(block.output)
+        return fixed + _of_all(block.name, block.id, block.id) + sum(map(block_size, block.output))
     return fixed + sum(len(value) for value in block.source.values() if isinstance(value, str))
-
-
-def _all(blocks: Iterable[ContentBlock | OutputBlock]) -> int:
-    return sum(map(block_size, blocks))
 
 
 def _of_all(*texts: str) -> int:
@@ -85,8 +75,8 @@ def _of_all(*texts: str) -> int:
     return _bytes("".join(texts)) + 2 * (len(texts) - 1)
 
 
-def _of_metadata(block: Block) -> int:
-    return _bytes(block.metadata) if block.metadata else 0
+def _of_metadata(part: Msg | Block) -> int:
+    return _bytes(part.metadata) if part.metadata else 0
 
 
 def _bytes(value: object) -> int:

@@ -141,7 +141,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 def test_every_command_is_tried() -> None:
     _, commands = cli._parser()
-    assert sorted(COMMANDS) == sorted(commands._parsers)
+    assert sorted(COMMANDS) == sorted(commands._subparsers.choices)
 
 
 @pytest.mark.sampled

@@ -16,7 +16,7 @@ from autocontext.events import RECALLED
 from autocontext.history.edits import Edit, apply
 from autocontext.history.entries import Added
 from autocontext.history.log import Log
-from autocontext.history.stored import Stored
+from autocontext.history.recorded import Stored
 from autocontext.history.view import View
 from autocontext.messages import Origin, is_recall
 from autocontext.notes.mentions import MOST_LINES, SEARCHED, lines_with, mentions, rare_tokens

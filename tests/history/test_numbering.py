@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, Msg, TextBlock, ToolResultBlock, ToolUseBlock
-from autocontext.history.numbering import name, names, parse, with_exchanges
+from autocontext.history import numbering
+from autocontext.history.numbering import name, names, with_exchanges
 from autocontext.history.runs import Runs
 from autocontext.stores import InMemorySessionStore, SqliteSessionStore
 from autocontext.testing import ScriptedModel, assistant, conversation, tool_exchange, user
@@ -21,6 +22,11 @@ from tests.invariants import CONFIGS, ESTIMATE, REPLIES, new_memory
 
 MEGABYTE = 1_000_000
 subsets = st.sets(st.integers(1, 300)).map(sorted)
+
+
+def parse(text: str, total: int) -> list[int] | None:
+    found = numbering.parse(text, total)
+    return None if found is None else list(found)
 
 
 # ------------------------------------------------------------------------------------------------- writing, reading

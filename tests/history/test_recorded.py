@@ -29,14 +29,15 @@ entries = st.lists(
 
 @given(entries, entries, st.slices(10))
 def test_entries_are_those_of_a_list(first: list[Entry], more: list[Entry], part: slice) -> None:
-    recorded = Recorded(first)
+    recorded, again = Recorded(), Recorded()
+    recorded.extend(first)
     twin = recorded.copy()
-    for entry in more:
-        recorded.append(entry)
+    recorded.extend(more)
+    again.extend([*first, *more])
     plain = first + more
     assert recorded == plain
     assert plain == recorded
-    assert recorded == Recorded(plain)
+    assert recorded == again
     assert (twin == recorded) == (not more)
     assert list(twin) == first
     assert [*recorded] == plain

@@ -10,7 +10,7 @@ from autocontext import AutoContextConfig, AutoContextMemory, Msg, TextBlock, To
 from autocontext.errors import StoreCorruptError
 from autocontext.history.entries import Added, Removed, entry_bytes
 from autocontext.history.log import Log
-from autocontext.history.stored import Stored
+from autocontext.history.recorded import Stored
 from autocontext.messages import COMPACTION
 from autocontext.stores import SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
