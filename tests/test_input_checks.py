@@ -170,7 +170,6 @@ IDS: dict[str, list[Case]] = {
         Case("user_id", lambda p, v: p.states.load(SessionKey(v, "s"))),
         Case("session_id", lambda p, v: p.states.load(SessionKey("u", v))),
         Case("session_id", lambda p, v: p.states.revisions(SessionKey("u", v))),
-        Case("session_id", lambda p, v: p.states.delete(SessionKey("u", v))),
     ],
     "suite": [
         Case("user_id", lambda p, v: p.context.session("s", user_id=v)),

@@ -38,8 +38,6 @@ LABEL = 60
 _EMPTY = ("null", "[]", "{}", '""')
 _NO_LABEL = re.compile(r"[^\w.,+-]+")
 
-_NO_NAMES: frozenset[str] = frozenset()
-
 Names = Iterable[str] | str
 """Names of parameters; a single text is one name."""
 
@@ -109,7 +107,7 @@ def canonical_key(
 def names_in(names: Names, field: str) -> frozenset[str]:
     """Names of parameters as a set. Raises ConfigError when one is not text."""
     if not names:
-        return _NO_NAMES
+        return frozenset()
     listed = frozenset((names,) if isinstance(names, str) else names)
     if wrong := [name for name in listed if not isinstance(name, str)]:
         raise ConfigError(f"{field}: names of parameters must be text (got {type(wrong[0]).__name__})")

@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target
+from autocontext.cache.namespace import CacheEntry, CacheNamespace
 from autocontext.cache.options import DEFAULTS
 from autocontext.cache.rows import fits, storing
 from autocontext.cache.values import encoded
@@ -95,7 +95,7 @@ def import_once(path: Path, namespace: CacheNamespace, database: Database) -> No
             return 0
         new = 0
         for entry in entries:
-            if (yield from namespace.lookup(Target(entry.key))) is None:
+            if (yield from namespace.lookup(entry.key)) is None:
                 yield from storing(namespace, entry)()
                 new += 1
         return new

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from autocontext.cache import leases, rows
 from autocontext.cache.canonical import CacheKey, text_of
-from autocontext.cache.namespace import CacheNamespace, Target, namespace_text
+from autocontext.cache.namespace import CacheNamespace, check_key, namespace_text
 from autocontext.errors import ConfigError
 from autocontext.stores.checks import check_texts
 from autocontext.stores.database import Statement, Work, safe
+from autocontext.stores.records import text_hash
 
 _TAGGED = "key IN (SELECT key FROM autocontext_cache_tag WHERE namespace = :ns AND tag = :tag)"
 _COMPUTED_WITH_TAG = (
@@ -31,7 +31,7 @@ class ToolCall(NamedTuple):
     @classmethod
     def of(cls, user_id: str, session_id: str, call_id: str) -> ToolCall:
         """The call with an id, which the model has chosen."""
-        return cls(user_id, session_id, hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32])
+        return cls(user_id, session_id, text_hash(call_id)[:32])
 
 
 calling: ContextVar[ToolCall | None] = ContextVar("autocontext_tool_call", default=None)
@@ -71,7 +71,8 @@ class Selection(NamedTuple):
         if not text:
             raise ConfigError(f"{names[0]}: give a text that is not empty")
         if key is not None:
-            return cls._inside(own, "key = :key", {"key": safe(Target.of(key).key)})
+            check_key(key)
+            return cls._inside(own, "key = :key", {"key": safe(text)})
         if task is not None:
             return cls._inside(own, "task = :task", {"task": safe(text_of(task))})
         if tag is not None:
@@ -98,12 +99,12 @@ def invalidating(namespace: CacheNamespace, selection: Selection) -> Work[int]:
     return (yield from rows.remove(selection.results, selection.params, namespace.now()))
 
 
-def noting(namespace: CacheNamespace, target: Target, call: ToolCall) -> Work[None]:
+def noting(namespace: CacheNamespace, key: CacheKey | str, call: ToolCall) -> Work[None]:
     """Note what a tool call asks for: its key may not tell, if options change the arguments."""
     yield Statement(
         "INSERT INTO autocontext_cache_call (user_id, session_id, call, namespace, key) "
         "VALUES (:user_id, :session_id, :call, :ns, :key) ON CONFLICT DO NOTHING",
-        {**call._asdict(), "ns": namespace.text, "key": safe(target.key)},
+        {**call._asdict(), "ns": namespace.text, "key": safe(str(key))},
     )
 
 

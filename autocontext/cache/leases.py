@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target
+from autocontext.cache.canonical import CacheKey
+from autocontext.cache.namespace import CacheEntry, CacheNamespace
 from autocontext.stores.database import Row, Statement, Work, safe
 
 _ONE_DAY = 86_400_000
@@ -21,8 +22,7 @@ _ONE_DAY = 86_400_000
 class Claim(NamedTuple):
     """A computation that a caller wants to begin."""
 
-    target: Target
-    task: str
+    key: CacheKey
     tags: tuple[str, ...]
     holder: str
     """A name for this computation, unique among all processes."""
@@ -34,7 +34,6 @@ class Claim(NamedTuple):
 
 def ask(namespace: CacheNamespace, claim: Claim, wanted: Callable[[], bool] = lambda: True) -> Work[CacheEntry | bool]:
     """Take the lease of a key unless another holds it, or it is `wanted` no longer; an entry that is there by now."""
-    target = claim.target
     rows = yield Statement(
         "INSERT INTO autocontext_cache_computation (namespace, key, slot, holder, task, until, waits_for) "
         f"VALUES (:ns, :key, :slot, :holder, :task, {namespace.server_now} + :length, '') "
@@ -42,12 +41,12 @@ def ask(namespace: CacheNamespace, claim: Claim, wanted: Callable[[], bool] = la
         "until = excluded.until, waits_for = '' "
         f"WHERE NOT ({_running(namespace)}) RETURNING holder",
         {
-            "ns": namespace.text, "key": safe(target.key), "slot": "" if namespace.lease else claim.holder,
-            "holder": claim.holder, "task": safe(claim.task), "length": namespace.lease or _ONE_DAY,
+            "ns": namespace.text, "key": safe(str(claim.key)), "slot": "" if namespace.lease else claim.holder,
+            "holder": claim.holder, "task": safe(claim.key.task), "length": namespace.lease or _ONE_DAY,
         },
     )  # fmt: skip
     # After taking the lease, to see what its previous holder has stored.
-    there = yield from namespace.lookup(target)
+    there = yield from namespace.lookup(claim.key)
     entry = there if _counts(namespace, claim, there) else None
     is_gone = claim.renews and there is None
     # A cancelled caller's transaction goes on in its thread, after its lease was given back.
@@ -70,9 +69,9 @@ def look(namespace: CacheNamespace, claim: Claim, ours: Collection[str]) -> Work
     rows = yield Statement(
         "SELECT holder FROM autocontext_cache_computation "
         f"WHERE namespace = :ns AND key = :key AND slot = '' AND {_running(namespace)}",
-        {"ns": namespace.text, "key": safe(claim.target.key)},
+        {"ns": namespace.text, "key": safe(str(claim.key))},
     )
-    if not rows or _counts(namespace, claim, (yield from namespace.lookup(claim.target))):
+    if not rows or _counts(namespace, claim, (yield from namespace.lookup(claim.key))):
         return "", False
     chain: list[Row] = []
     if ours:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from autocontext.cache.canonical import CacheKey, canonical
 from autocontext.cache.namespace import call_key
 from autocontext.cache.options import CacheOptions, check_names
 from autocontext.errors import ConfigError
+from autocontext.stores.records import text_hash
 
 
 def memoized(
@@ -115,7 +115,7 @@ def version_of(fn: Callable[..., Any]) -> str:
             "and change it with the function"
         )
     text = "\0".join((name, source, canonical(_enclosed_values(fn))))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return text_hash(text)[:16]
 
 
 def call_with(fn: Callable[..., Any], params: Mapping[str, Any], prefix: str | None) -> Callable[[], Any]:

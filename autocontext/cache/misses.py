@@ -21,14 +21,14 @@ from autocontext.cache import leases
 from autocontext.cache.canonical import CacheKey
 from autocontext.cache.flights import Flight, FlightResult, FlightState, Owner, detach
 from autocontext.cache.leases import Claim
-from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target, without_call_fields
+from autocontext.cache.namespace import CacheEntry, CacheNamespace, without_call_fields
 from autocontext.cache.options import CacheOptions
 from autocontext.cache.rows import fits, storing
 from autocontext.cache.steps import computed, slow
 from autocontext.cache.values import encoded, encoded_error
 from autocontext.cache.watching import Flights
 from autocontext.errors import AutoContextError, CacheCycle, UncacheableError
-from autocontext.flows import Flow, Operation, operation
+from autocontext.flows import Flow, Operation, compute, operation
 from autocontext.stores.database import Database, Read, Write
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.05
@@ -41,20 +41,13 @@ MakeFunction: TypeAlias = Callable[[], Callable[[], Any]]
 
 
 class CachedCall(NamedTuple):
-    """One call whose result is looked up."""
+    """One call whose result is looked up; on a miss it computes it, or waits for the caller that does."""
 
     key: CacheKey
-    target: Target
     make: MakeFunction
     options: CacheOptions
     namespace: CacheNamespace
     flights: Flights
-
-
-class Miss(NamedTuple):
-    """Compute a result, or wait for the caller that computes it."""
-
-    call: CachedCall
     known: int | None = None
     """Creation time (milliseconds since 1970) of an entry that does not count."""
     in_background: bool = False
@@ -64,21 +57,20 @@ class Miss(NamedTuple):
 _Settled: TypeAlias = tuple[FlightResult, CacheEntry | None]
 
 
-def miss(step: Miss, owner: Owner) -> Flow[FlightResult]:
+def miss(call: CachedCall, owner: Owner) -> Flow[FlightResult]:
     """The flow of a miss; `owner` runs it."""
-    call = step.call
     while True:
-        flight, leads = call.flights.join(call.namespace, call.target.key, owner)
+        flight, leads = call.flights.join(call.namespace, str(call.key), owner)
         if leads:
             result = FlightResult(FlightState.GIVEN_UP)
             try:
-                result = yield from _lead(step, flight)
+                result = yield from _lead(call, flight)
             finally:
                 call.flights.end(flight, result)
-            if result.state is FlightState.GIVEN_UP and not step.in_background:
+            if result.state is FlightState.GIVEN_UP and not call.in_background:
                 continue
             return result
-        if step.in_background:
+        if call.in_background:
             return FlightResult(FlightState.GIVEN_UP)
         if flight.is_around():
             call.namespace.count("computed")
@@ -110,12 +102,9 @@ def value_of(result: FlightResult) -> Any:
     return result.value if result.state is FlightState.PRIVATE else json.loads(result.body)
 
 
-def _lead(step: Miss, flight: Flight) -> Flow[FlightResult]:
-    call = step.call
+def _lead(call: CachedCall, flight: Flight) -> Flow[FlightResult]:
     namespace = call.namespace
-    claim = Claim(
-        call.target, call.key.task, tuple(call.options["tags"]), flight.holder, step.known, step.in_background
-    )
+    claim = Claim(call.key, tuple(call.options["tags"]), flight.holder, call.known, call.in_background)
     try:
         stored = yield from _ask(call, flight, claim)
     except CacheCycle as error:
@@ -127,7 +116,7 @@ def _lead(step: Miss, flight: Flight) -> Flow[FlightResult]:
     namespace.count("computed")
     result = yield from _compute(computed(call.make(), flight))
     cost = time.monotonic() - start
-    settled: _Settled = yield slow(lambda: _settle(step, result, cost), result.value)
+    settled: _Settled = yield slow(lambda: _settle(call, result, cost), result.value)
     shared, entry = settled
     if entry is None or not fits(namespace, entry):
         with suppress(AutoContextError):  # nothing is to be stored; `watching` gives it back once that works
@@ -157,7 +146,7 @@ def _ask(call: CachedCall, flight: Flight, claim: Claim) -> Flow[FlightResult | 
         if reply is True:
             return None
         if isinstance(reply, CacheEntry):
-            stored: FlightResult | None = yield slow(partial(_stored, call, reply))
+            stored = yield from compute(partial(_stored, call, reply))
             if stored is not None:
                 namespace.count("waited")
                 return stored
@@ -195,13 +184,12 @@ def _stored(call: CachedCall, entry: CacheEntry) -> FlightResult | None:
     return FlightResult(FlightState.VALUE, match.entry.text())
 
 
-def _settle(step: Miss, result: FlightResult, cost: float) -> _Settled:
+def _settle(call: CachedCall, result: FlightResult, cost: float) -> _Settled:
     """The result as all callers get it, and the entry to store, if any; `cost` is in seconds."""
-    call = step.call
     options, namespace = call.options, call.namespace
     try:
         if result.state is FlightState.ERROR:
-            if step.in_background or not isinstance(result.value, options["cache_exceptions"]):
+            if call.in_background or not isinstance(result.value, options["cache_exceptions"]):
                 return result, None
             return result, namespace.entry(call.key, "error", encoded_error(result.value), options, cost=cost)
         body = encoded(without_call_fields(result.value, options["per_call"]))
@@ -229,14 +217,6 @@ class Computing:
         self._threads: set[threading.Thread] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def miss(self, step: Miss) -> Operation:
-        """Compute a result, or wait for it, as a step of a flow."""
-        return operation(self._miss, self._amiss, step)
-
-    def refresh(self, step: Miss) -> Operation:
-        """`miss` in the background, as a step of a flow that goes on at once."""
-        return operation(self._in_thread, self._in_task, step)
-
     def wait(self) -> None:
         """Wait up to five seconds for each thread in the background, and give back what was abandoned."""
         for thread in list(self._threads):
@@ -250,25 +230,31 @@ class Computing:
             await asyncio.wait(list(self._tasks), timeout=_CLOSING)
         await asyncio.to_thread(self.wait)
 
-    def _miss(self, step: Miss) -> FlightResult:
-        """Run a miss in a generator: when it is not running any more it has ended, whatever has happened."""
+    def miss(self, call: CachedCall) -> FlightResult:
+        """Compute a result, or wait for it.
+
+        In a generator: when it is not running any more it has ended, whatever has happened.
+        """
         owner = Owner()
-        owner.runs = (flows.run(flow, self._database.do) for flow in [miss(step, owner)])
+        owner.runs = (flows.run(flow, self._database.do) for flow in [miss(call, owner)])
         result: FlightResult = next(owner.runs)
         owner.runs = None
         return result
 
-    async def _amiss(self, step: Miss) -> FlightResult:
+    async def amiss(self, call: CachedCall) -> FlightResult:
+        """`miss` in a coroutine."""
         owner = Owner()
-        owner.runs = flows.arun(miss(step, owner), self._database.ado)
+        owner.runs = flows.arun(miss(call, owner), self._database.ado)
         result: FlightResult = await owner.runs
         owner.runs = None
         return result
 
-    def _in_thread(self, step: Miss) -> None:
+    def refresh(self, call: CachedCall) -> None:
+        """`miss` in a thread of its own."""
+
         def work() -> None:
             try:
-                self._count_failure(self._miss(step))
+                self._count_failure(self.miss(call))
             except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
                 self._namespace.count("refresh_failed")
 
@@ -279,11 +265,13 @@ class Computing:
             self._threads.add(thread)
             thread.start()
 
-    async def _in_task(self, step: Miss) -> None:
+    async def arefresh(self, call: CachedCall) -> None:
+        """`miss` in a task of its own."""
+
         async def work() -> None:
             detach()
             try:
-                self._count_failure(await self._amiss(step))
+                self._count_failure(await self.amiss(call))
             except Exception:  # noqa: BLE001 (as above)
                 self._namespace.count("refresh_failed")
 

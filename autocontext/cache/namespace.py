@@ -7,7 +7,6 @@ order entries by their last use.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -29,7 +28,7 @@ from autocontext.flows.forking import fork_lock
 from autocontext.flows.logs import logger
 from autocontext.stores.checks import LONGEST, check_whole
 from autocontext.stores.database import Statement, Work, safe, unsafe
-from autocontext.stores.records import check_row
+from autocontext.stores.records import check_row, text_hash
 
 _log = logger("autocontext.cache")
 _USES_IN_MEMORY = 1024
@@ -84,7 +83,7 @@ class CacheEntry(NamedTuple):
         if self.pages is None:
             return self.body
         text = unpack(self.pages.content.ref, self.pages.bodies)
-        if self.body not in ("", hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()):
+        if self.body not in ("", text_hash(text)):
             raise StoreCorruptError(f"{self.key}: its text is not the one that was stored; delete(key) removes it")
         return text
 
@@ -95,23 +94,6 @@ class CacheEntry(NamedTuple):
             return json.loads(text)
         except ValueError as error:
             raise StoreCorruptError(f"{self.key} cannot be read ({error}); delete(key) removes it") from None
-
-
-class Target(NamedTuple):
-    """A key to look up, and what the entry must have been computed from."""
-
-    key: str
-    origin: tuple[str, str, str] | None = None
-    """Task (as it is stored), version and arguments; None accepts any."""
-
-    @classmethod
-    def of(cls, key: CacheKey | str) -> Target:
-        """The target of a key. Raises ConfigError when it is not a key."""
-        if isinstance(key, CacheKey):
-            return cls(str(key), (safe(key.task), key.version, key.args))
-        if not isinstance(key, str) or not key:
-            raise ConfigError(f"key: give a CacheKey or a text that is not empty (got {type(key).__name__})")
-        return cls(key)
 
 
 class Match(NamedTuple):
@@ -173,13 +155,15 @@ class CacheNamespace:
         return f"{self._holder}-{os.getpid()}-{self.tick()}"  # with the process, as a child has the same `_holder`
 
     # ------------------------------------------------------------------------------------------------------- reading
-    def lookup(self, target: Target) -> Work[CacheEntry | None]:
-        """The entry of a key, expired or not."""
-        rows = yield Statement(_LOOKUP, {"ns": self.text, "key": safe(target.key)})
+    def lookup(self, key: CacheKey | str) -> Work[CacheEntry | None]:
+        """The entry of a key, expired or not; of a CacheKey only one that was computed from the same."""
+        rows = yield Statement(_LOOKUP, {"ns": self.text, "key": safe(str(key))})
         if not rows:
             return None
         entry = CacheEntry(*rows[0])
-        if target.origin not in (None, (entry.task, entry.version, entry.args)) or entry.is_ahead(self.now()):
+        if isinstance(key, CacheKey) and entry[1:4] != (safe(key.task), key.version, key.args):
+            return None
+        if entry.is_ahead(self.now()):
             return None
         return (yield from self.completed(entry))
 
@@ -300,6 +284,12 @@ def content_space(namespace: str) -> str:
 def content_key(key: str) -> str:
     """The content store's key of a large result; it never looks like a handle."""
     return f"result:{key}"
+
+
+def check_key(key: object) -> None:
+    """Raise ConfigError for what is not a key."""
+    if not isinstance(key, CacheKey | str) or not key:
+        raise ConfigError(f"key: give a CacheKey or a text that is not empty (got {type(key).__name__})")
 
 
 def namespace_text(namespace: str | Sequence[str]) -> str:

@@ -12,13 +12,13 @@ from autocontext.cache import files, rows
 from autocontext.cache.canonical import CacheKey
 from autocontext.cache.invalidating import Selection, calling, invalidating, noting, purging
 from autocontext.cache.memoizing import call_with, memoized
-from autocontext.cache.misses import CachedCall, Computing, MakeFunction, Miss, value_of
+from autocontext.cache.misses import CachedCall, Computing, MakeFunction, value_of
 from autocontext.cache.namespace import (
     CacheEntry,
     CacheNamespace,
     Match,
-    Target,
     call_key,
+    check_key,
     completed,
     without_call_fields,
 )
@@ -29,7 +29,7 @@ from autocontext.cache.steps import computed, slow
 from autocontext.cache.values import MISS, encoded
 from autocontext.content import queries as contents
 from autocontext.errors import UncacheableError
-from autocontext.flows import Flow, method, operation, sync_and_async
+from autocontext.flows import Flow, compute, method, operation, sync_and_async
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import SERVER_NOW, Database, Read, Work, Write, read, write
 
@@ -102,16 +102,16 @@ class ResultCache(DatabasePart):
         A CacheKey finds a result only if it was computed from the same arguments. Raises StoreCorruptError for a
         damaged result.
         """
-        target = Target.of(key)
+        check_key(key)
         if not self.enabled:
             return default  # and counts nothing: a miss is a result that was looked for
-        entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(target))
+        entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(key))
         if entry is None or entry.kind == "error" or entry.expires <= self._namespace.now():
             self._namespace.count("misses")
             return default
-        value = (yield slow(entry.value)) if entry.is_large else entry.value()
+        value = (yield from compute(entry.value)) if entry.is_large else entry.value()
         self._namespace.count("hits")
-        if self._namespace.use(target.key):
+        if self._namespace.use(str(key)):
             yield Write(self._namespace.write_uses)
         return value
 
@@ -127,7 +127,7 @@ class ResultCache(DatabasePart):
         """
 
         def prepared() -> Callable[[], Work[bool]] | None:
-            Target.of(key)  # raises ConfigError for what is not a key
+            check_key(key)
             entry = self._namespace.entry(key, "value", encoded(value), completed({"ttl": ttl, "tags": tags}))
             return storing(self._namespace, entry) if fits(self._namespace, entry) else None
 
@@ -135,7 +135,7 @@ class ResultCache(DatabasePart):
         if work is None or not self.enabled:
             return False
         if (asking := calling.get()) is not None:
-            yield Write(lambda: noting(self._namespace, Target.of(key), asking))
+            yield Write(lambda: noting(self._namespace, key, asking))
         yield Write(work)
         self._namespace.count("stored")
         return True
@@ -227,7 +227,7 @@ class ResultCache(DatabasePart):
         entries = yield from read(
             lambda: rows.every(self._namespace, whole=True) if marks is None else rows.marked(self._namespace, marks)
         )
-        keys = yield slow(lambda: [entry.key for entry in entries if chosen(entry)])
+        keys = yield from compute(lambda: [entry.key for entry in entries if chosen(entry)])
         removed = 0
         for key in keys:
             removed += yield from self._invalidate(key)
@@ -253,8 +253,7 @@ class ResultCache(DatabasePart):
     def _export_json(self, path: _Path) -> Flow[int]:
         """Write all results to a JSON file, `{"tasks": {key: result}}`, in one step. Returns their number."""
         entries = yield from read(lambda: rows.every(self._namespace))
-        written: int = yield slow(lambda: files.write(Path(path), entries))
-        return written
+        return (yield from compute(lambda: files.write(Path(path), entries)))
 
     export_json, aexport_json = sync_and_async(_export_json)
 
@@ -264,10 +263,10 @@ class ResultCache(DatabasePart):
         A damaged file raises StoreCorruptError and stays as it is. With `on_corrupt="quarantine"` it is renamed
         instead, with a warning, and 0 is returned.
         """
-        entries = yield slow(lambda: files.read(Path(path), self._namespace, on_corrupt=on_corrupt))
+        entries = yield from compute(lambda: files.read(Path(path), self._namespace, on_corrupt=on_corrupt))
         if not entries or not self.enabled:
             return 0
-        yield Write((yield slow(lambda: files.importing(self._namespace, entries))))
+        yield Write((yield from compute(lambda: files.importing(self._namespace, entries))))
         self._namespace.count("stored", len(entries))
         return len(entries)
 
@@ -289,15 +288,16 @@ class ResultCache(DatabasePart):
         if call is None:
             return _with_call_fields((yield computed(make())), params, options)
         if (asking := calling.get()) is not None:  # before anything is stored
-            yield Write(lambda: noting(self._namespace, call.target, asking))
-        entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(call.target))
+            yield Write(lambda: noting(self._namespace, call.key, asking))
+        entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(call.key))
         large = entry is not None and entry.is_large
-        match: Match | None = (yield slow(lambda: self._match(call, entry))) if large else self._match(call, entry)
+        match = (yield from compute(lambda: self._match(call, entry))) if large else self._match(call, entry)
         if match is None:
-            return _with_call_fields(value_of((yield self._computing.miss(Miss(call)))), params, options)
+            return _with_call_fields(value_of((yield method(self._computing, "miss", call))), params, options)
         if match.due:
-            yield self._computing.refresh(Miss(call, known=match.entry.created, in_background=True))
-        if self._namespace.use(call.target.key):
+            again = call._replace(known=match.entry.created, in_background=True)
+            yield method(self._computing, "refresh", again)
+        if self._namespace.use(str(call.key)):
             yield Write(self._namespace.write_uses)
         if match.entry.kind == "error":
             raise match.result
@@ -316,7 +316,7 @@ class ResultCache(DatabasePart):
         except UncacheableError:
             self._namespace.count("uncacheable")
             return None
-        return CachedCall(key, Target.of(key), make, options, self._namespace, self._computing.flights)
+        return CachedCall(key, make, options, self._namespace, self._computing.flights)
 
     def _match(self, call: CachedCall, entry: CacheEntry | None) -> Match | None:
         match = self._namespace.match(entry, call.options)

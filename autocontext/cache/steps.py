@@ -15,11 +15,11 @@ _MUCH = 2_000
 """Values, or pieces of 64 characters, that the event loop handles itself: one to three milliseconds."""
 
 
-def slow(fn: Callable[[], Any], about: Any = ...) -> Operation:
-    """Call a function that is slow if `about` (`...`: always) is large; then asynchronous code calls it in a thread."""
+def slow(fn: Callable[[], Any], about: Any) -> Operation:
+    """Call a function that is slow if `about` is large; then asynchronous code calls it in a thread."""
 
     async def ado() -> Any:
-        return await in_thread(fn) if about is ... or is_large(about) else fn()
+        return await in_thread(fn) if is_large(about) else fn()
 
     return Operation(fn, ado)
 

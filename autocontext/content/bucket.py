@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from autocontext import flows
 from autocontext.errors import MissingExtraError, StoreError, headline
-from autocontext.flows import operation
+from autocontext.flows import Operation, operation
 from autocontext.stores.checks import checked_place
 from autocontext.stores.database import Read, Write
 
@@ -54,7 +54,7 @@ class Delete(NamedTuple):
 
 
 class List(NamedTuple):
-    """Paths and sizes of all objects under a path, sorted by path."""
+    """The paths of all objects under a path, sorted."""
 
     prefix: str
 
@@ -85,13 +85,17 @@ class Bucket:
         except (BaseError, ValueError, OSError) as e:
             raise StoreError(f"{url}: cannot be opened as object storage ({headline(e)})") from e
 
-    def do(self, step: Read | Write) -> Any:
-        """Run the flow of a step. There are no transactions."""
+    def do(self, step: Read | Write | Operation) -> Any:
+        """Do a step of a flow: run its requests, or the operation. There are no transactions."""
+        if isinstance(step, Operation):
+            return step.do()
         self._check_process()
         return flows.run(cast("Flow[Any]", step.work()), self._do)
 
-    async def ado(self, step: Read | Write) -> Any:
+    async def ado(self, step: Read | Write | Operation) -> Any:
         """`do` without blocking the event loop."""
+        if isinstance(step, Operation):
+            return await step.ado()
         self._check_process()
         return await flows.arun(cast("Flow[Any]", step.work()), self._ado)
 
@@ -133,7 +137,7 @@ class Bucket:
                 case List(prefix):
                     listing = obstore.list(objects, prefix=prefix)
                     found = yield operation(listing.collect, listing.collect_async)
-                    return sorted((str(each["path"]), int(each["size"])) for each in found)
+                    return sorted(str(each["path"]) for each in found)
         except AlreadyExistsError:
             return False
         except FileNotFoundError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autocontext.content.paging import PAGE_CHARS, window
-from autocontext.content.records import ContentInfo, Page
+from autocontext.content.records import Page
 from autocontext.content.store import ContentStore, checked_content_store
 from autocontext.flows.threads import in_thread
 from autocontext.formats.openai_parts import function_schema
@@ -45,11 +45,16 @@ class FileContentTool:
         """
         name, start = str(file_name), whole_or(0, start_char, -_FARTHEST, _FARTHEST)
         size = whole_or(DEFAULT_LENGTH, length, -_FARTHEST, _FARTHEST)
-        matches = self._store.find(name, namespace=self._namespace) if self._store is not None and name else []
+        store = self._store
+        matches = store.find(name, namespace=self._namespace) if store is not None and name else []
         if len(matches) > 1:
             names = sorted(each.key or each.ref for each in matches)
             return {"error": f"File {name!r} is ambiguous: give one of the full names.", "available_files": names}
-        page = self._page(matches[0], start, size) if matches else self._in_state(name, start, size)
+        if store is not None and matches:
+            key = matches[0].key or matches[0].ref
+            page = store.read(key, start, min(size, MAX_LENGTH), namespace=self._namespace)
+        else:
+            page = self._in_state(name, start, size)
         if page is None:
             return {"error": f"File {name!r} not found in the content store.", "available_files": self._available()}
         notices = [page.notice, f"length {size} is over {MAX_LENGTH}, which was taken" if size > MAX_LENGTH else ""]
@@ -74,11 +79,6 @@ class FileContentTool:
             },
         }  # fmt: skip
         return function_schema(self.name, self.description, properties, ["file_name"])
-
-    def _page(self, info: ContentInfo, start: int, size: int) -> Page | None:
-        if self._store is None:
-            return None
-        return self._store.read(info.key or info.ref, start, min(size, MAX_LENGTH), namespace=self._namespace)
 
     def _in_state(self, name: str, start: int, size: int) -> Page | None:
         """A chunk of a file from `fallback`, for names that the store does not have."""

@@ -15,7 +15,6 @@ they are deleted.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import secrets
@@ -25,6 +24,7 @@ from autocontext.content.bucket import Flow, Get, List
 from autocontext.content.contents import FOREVER, StoredContent, Upload
 from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError
+from autocontext.stores.records import text_hash
 
 ROOT = "autocontext-content"
 """The store never lists or deletes anything outside this folder."""
@@ -45,7 +45,7 @@ def folder(namespace: str) -> str:
 
 def digest(name: str) -> str:
     """The hash of a name, for paths."""
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    return text_hash(name)[:40]
 
 
 def content_path(place: str, ref: str) -> str:
@@ -150,47 +150,35 @@ class Head(NamedTuple):
 
     path: str
     content: StoredContent
+    size: int
+    """Bytes of the payload."""
     places: list[int]
     """The byte at which each page begins, and at which the last one ends."""
     first: bytes
     """The object's first bytes, often the whole object."""
 
 
-def _parsed(ref: str, first: bytes) -> dict[str, Any]:
-    """The head, with the byte where the pages begin as `start`; without `pages` if more of it must be read."""
-    start = 8 + int.from_bytes(first[4:8], "big")
-    if first[:4] != MAGIC:
-        raise StoreCorruptError(f"content {ref}: this library did not write the object; delete it, then put it again")
-    if len(first) < start:
-        return {"start": start}
-    try:
-        return {**json.loads(first[8:start]), "start": start}
-    except ValueError as e:
-        raise StoreCorruptError(f"content {ref}: its head cannot be read ({e}); delete it, then put it again") from e
-
-
-def raw_head(path: str) -> Flow[tuple[dict[str, Any], bytes] | None]:
-    """The head of the object at a path as a dict, and the object's first bytes."""
-    first = yield Get(path, 0, _HEAD)
-    if first is None:
-        return None
-    head = _parsed(path, first)
-    if "pages" not in head:  # a very long content
-        first = yield Get(path, 0, head["start"])
-        head = _parsed(path, first)
-    return head, first
-
-
 def head_at(path: str, ref: str) -> Flow[Head | None]:
     """The head of the object at a path; None if there is no object."""
-    raw = yield from raw_head(path)
-    if raw is None:
+    first, start = (yield Get(path, 0, _HEAD)), 0
+    if first is not None:
+        if first[:4] != MAGIC:
+            raise StoreCorruptError(
+                f"content {path}: this library did not write the object; delete it, then put it again"
+            )
+        start = 8 + int.from_bytes(first[4:8], "big")
+        if len(first) < start:  # of a very long content
+            first = yield Get(path, 0, start)
+    if first is None:
         return None
-    head, first = raw
-    places = list(itertools.accumulate(head["pages"], initial=head["start"]))
+    try:
+        head = json.loads(first[8:start])
+    except ValueError as e:
+        raise StoreCorruptError(f"content {path}: its head cannot be read ({e}); delete it, then put it again") from e
+    places = list(itertools.accumulate(head["pages"], initial=start))
     metadata = json.dumps(head["about"])
     content = StoredContent(ref, head["sha256"], head["encoding"], head["chars"], FOREVER, head["created_at"], metadata)
-    return Head(path, content, places, first)
+    return Head(path, content, head["size"], places, first)
 
 
 def head_of(place: str, ref: str) -> Flow[Head | None]:
@@ -198,7 +186,7 @@ def head_of(place: str, ref: str) -> Flow[Head | None]:
     path = content_path(place, ref)
     head = yield from head_at(path, ref)
     if head is None:
-        for copy, _ in (yield List(f"{place}/trash/{ref}")):
+        for copy in (yield List(f"{place}/trash/{ref}")):
             head = head or (yield from head_at(copy, ref))
         head = head or (yield from head_at(path, ref))
     return head
@@ -222,12 +210,12 @@ def bodies(head: Head, first: int, last: int) -> Flow[list[bytes] | None]:
 
 def holders_of(place: str, ref: str) -> Flow[list[Holder]]:
     """The holders of a content."""
-    return [holder_at(path) for path, _ in (yield List(f"{place}/holders/{ref}"))]
+    return [holder_at(path) for path in (yield List(f"{place}/holders/{ref}"))]
 
 
 def versions_of(place: str, key: str) -> Flow[list[Name]]:
     """The versions of the key with this digest, newest last."""
-    return [name_at(path) for path, _ in (yield List(f"{place}/names/{key}"))]
+    return [name_at(path) for path in (yield List(f"{place}/names/{key}"))]
 
 
 def newest(place: str, key: str) -> Flow[dict[str, Any] | None]:
@@ -270,7 +258,7 @@ def record_of(upload: Upload, ref: str) -> bytes:
 def all_records(namespace: str, now: int) -> Flow[list[dict[str, Any]]]:
     """The records of a namespace's keys, sorted by key."""
     place = folder(namespace)
-    names = [name_at(path) for path, _ in (yield List(f"{place}/names"))]
+    names = [name_at(path) for path in (yield List(f"{place}/names"))]
     records = []
     for key in dict.fromkeys(name.key for name in names):
         record = yield from newest(place, key)
@@ -280,4 +268,4 @@ def all_records(namespace: str, now: int) -> Flow[list[dict[str, Any]]]:
 
 def all_refs(namespace: str) -> Flow[list[str]]:
     """The handles of a namespace's contents."""
-    return [path.split("/")[-1] for path, _ in (yield List(f"{folder(namespace)}/content"))]
+    return [path.split("/")[-1] for path in (yield List(f"{folder(namespace)}/content"))]

@@ -35,7 +35,14 @@ class ObjectContentStore(PagedContentStore):
     """
 
     def __init__(self, url: str | Path, *, clock: Callable[[], int] | None = None, **options: Any) -> None:
-        super().__init__(Bucket(url, private=layout.ROOT, **options), Objects(), clock=clock)
+        super().__init__(Objects(), clock=clock)
+        self._bucket = Bucket(url, private=layout.ROOT, **options)
+
+    def _do(self, step: Any) -> Any:
+        return self._bucket.do(step)
+
+    async def _ado(self, step: Any) -> Any:
+        return await self._bucket.ado(step)
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -149,7 +156,7 @@ class Objects:
 
     def clear(self, namespace: str | None, now: int, /) -> Flow[None]:
         """Delete everything of one namespace, or of all: names first."""
-        paths = [path for path, _ in (yield List(layout.ROOT if namespace is None else layout.folder(namespace)))]
+        paths = yield List(layout.ROOT if namespace is None else layout.folder(namespace))
         for path in paths:
             if "/names/" in path:
                 yield Delete(path)
@@ -162,12 +169,12 @@ class Objects:
     def purge(self, now: int) -> Flow[int]:
         """Delete expired keys and contents, and what writers left unfinished more than a day ago."""
         gone = 0
-        paths = [path for path, _ in (yield List(layout.ROOT))]
+        paths = yield List(layout.ROOT)
         for place in sorted({"/".join(path.split("/")[:2]) for path in paths}):
             yield from _purge_names(place, now)
             yield from _purge_trash(place, now)
             held = yield from _purge_holders(place, now)
-            for path, _ in (yield List(f"{place}/content")):
+            for path in (yield List(f"{place}/content")):
                 ref = path.split("/")[-1]
                 if ref not in held:
                     gone += yield from _delete_unused(place, ref, now)
@@ -175,16 +182,15 @@ class Objects:
 
     def stats(self, namespace: str | None) -> Flow[ContentStats]:
         """The sums over all heads."""
-        paths = [path for path, _ in (yield List(layout.ROOT if namespace is None else layout.folder(namespace)))]
+        paths = yield List(layout.ROOT if namespace is None else layout.folder(namespace))
         contents = [path for path in paths if "/content/" in path]
         keys = {path.split("/")[3] for path in paths if "/names/" in path}
         chars = pages = stored = size = 0
         for path in contents:
-            raw = yield from layout.raw_head(path)
-            if raw is not None:
-                head, _ = raw
-                chars, size = chars + int(head["chars"]), size + int(head["size"])
-                stored, pages = stored + sum(head["pages"]), pages + len(head["pages"])
+            head = yield from layout.head_at(path, path.split("/")[-1])
+            if head is not None:
+                chars, size = chars + head.content.chars, size + head.size
+                stored, pages = stored + head.places[-1] - head.places[0], pages + len(head.places) - 1
         return ContentStats(len(contents), len(keys), chars, pages, stored, size)
 
 
@@ -244,7 +250,7 @@ def _delete_unused(place: str, ref: str, now: int) -> Flow[bool]:
 
 def _purge_names(place: str, now: int) -> Flow[None]:
     """Delete expired and replaced versions of keys, older ones first, so that none comes back."""
-    names = [layout.name_at(path) for path, _ in (yield List(f"{place}/names"))]
+    names = [layout.name_at(path) for path in (yield List(f"{place}/names"))]
     newest = {name.key: name for name in names}
     for name in names:
         if name.until <= now or newest[name.key] != name:
@@ -253,7 +259,7 @@ def _purge_names(place: str, now: int) -> Flow[None]:
 
 def _purge_trash(place: str, now: int) -> Flow[None]:
     """Empty the trash that a crash has left; contents with a holder go back."""
-    for path, _ in (yield List(f"{place}/trash")):
+    for path in (yield List(f"{place}/trash")):
         ref, version = path.split("/")[-2:]
         if layout.made_at(version) + _UNDERWAY <= now:
             if (yield from layout.holders_of(place, ref)):
@@ -263,9 +269,9 @@ def _purge_trash(place: str, now: int) -> Flow[None]:
 
 def _purge_holders(place: str, now: int) -> Flow[set[str]]:
     """Delete expired holders and those of a put that crashed; returns the handles of all contents with a holder."""
-    names = {path for path, _ in (yield List(f"{place}/names"))}
+    names = set((yield List(f"{place}/names")))
     held = set()
-    for path, _ in (yield List(f"{place}/holders")):
+    for path in (yield List(f"{place}/holders")):
         holder = layout.holder_at(path)
         name = holder.name
         unfinished = name is not None and name.path not in names and layout.made_at(name.version) + _UNDERWAY <= now

@@ -8,6 +8,8 @@ from typing import Any
 
 from autocontext.text.rendering import one_line
 
+ANY_REF = "c_" + 12 * "0"
+"""As long as a handle, to compute sizes before there is one."""
 _LONGEST_NAME = 40
 _PAGE = re.compile(
     r"\A\[(c_[0-9a-f]{12,64}|[0-9A-Za-z-]{8,64}): [^\n]{0,300}? characters; "

@@ -14,8 +14,6 @@ from autocontext.text.failures import first_line, is_failure
 
 PRUNED = "pruned"
 """Metadata key of a block whose text was replaced: {"ref", "chars", "sha256"} of the text."""
-_ANY_REF = "c_" + 12 * "0"
-"""A placeholder as long as a handle, to compute sizes."""
 
 Kind: TypeAlias = Literal["old_tool", "recent_tool", "user", "page"]
 
@@ -65,11 +63,11 @@ class Change:
     @property
     def shrinks(self) -> bool:
         """Whether the replacement is shorter."""
-        return len(self.replacement(self.ref or _ANY_REF)) < len(self.text)
+        return len(self.replacement(self.ref or placeholders.ANY_REF)) < len(self.text)
 
 
-def planned(messages: Sequence[Msg], policy: PrunePolicy, tokens: Callable[[str], int] | None = None) -> list[Change]:
-    """The changes to make, in order; `tokens` counts a text (default: the policy's counter)."""
+def planned(messages: Sequence[Msg], policy: PrunePolicy, tokens: Callable[[str], int]) -> list[Change]:
+    """The changes to make, in order; `tokens` counts a text."""
     tail = tail_start(messages, policy)
     users = [i for i, m in enumerate(messages) if is_user_turn(m)]
     cuttable = frozenset(users[1:-1]) if policy.prune_user else frozenset()
@@ -89,7 +87,7 @@ def planned(messages: Sequence[Msg], policy: PrunePolicy, tokens: Callable[[str]
         if i < tail and i in cuttable:
             due += [change for change in _user(m, i, policy) if change.shrinks]
     chosen = dict(recent)
-    for change in _full_batches(due, recent, policy.clear_at_least_tokens, tokens or policy.tokens):
+    for change in _full_batches(due, recent, policy.clear_at_least_tokens, tokens):
         # The first line of an error can be longer than the beginning that is kept: a text never grows again.
         if _is_milder(recent.get(change.place), change):
             chosen[change.place] = change
@@ -173,7 +171,7 @@ def _old(output: _Output, policy: PrunePolicy) -> Change | None:
 
 def _is_milder(mild: Change | None, change: Change) -> bool:
     """Whether the change of a recent result keeps more of it than that of an old one, as it should."""
-    return mild is None or len(change.replacement(_ANY_REF)) < len(mild.replacement(_ANY_REF))
+    return mild is None or len(change.replacement(placeholders.ANY_REF)) < len(mild.replacement(placeholders.ANY_REF))
 
 
 def _user(msg: Msg, i: int, policy: PrunePolicy) -> Iterator[Change]:
@@ -202,8 +200,8 @@ def _full_batches(
     freed = 0
     for change in due:
         stands = recent.get(change.place)
-        before = stands.replacement(_ANY_REF) if stands else change.text
-        freed += tokens(before) - tokens(change.replacement(change.ref or _ANY_REF))
+        before = stands.replacement(placeholders.ANY_REF) if stands else change.text
+        freed += tokens(before) - tokens(change.replacement(change.ref or placeholders.ANY_REF))
         batch.append(change)
         if freed >= at_least:
             full += batch

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from autocontext import flows
 from autocontext.content.paging import packed
@@ -19,8 +19,6 @@ from autocontext.content.policy import PrunePolicy
 from autocontext.content.store import ContentStore, checked_content_store
 from autocontext.errors import ConfigError, StoreCorruptError, short, told
 from autocontext.messages import Msg, ToolResultBlock, as_messages, freeze
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,53 +67,39 @@ class Known:
     """
 
     def __init__(self) -> None:
-        self._refs, self._sizes, self._messages = _Used(), _Used(), _Used()
+        self._now: dict[tuple[str, ...], Any] = {}
+        self._before: dict[tuple[str, ...], Any] = {}
 
     def begin(self) -> None:
         """Start a call; forget what the previous call did not use."""
-        for used in (self._refs, self._sizes, self._messages):
-            used.begin()
+        self._now, self._before = {}, self._now
 
     def tokens(self, policy: PrunePolicy, text: str) -> int:
         """Tokens of a text, by the policy's counter."""
-        size: int | None = self._sizes.get(text)
-        return self._sizes.put(text, policy.tokens(text)) if size is None else size
+        size: int | None = self._get("tokens", text)
+        if size is None:
+            size = self._now["tokens", text] = policy.tokens(text)
+        return size
 
     def ref(self, text: str) -> str:
         """The handle of a text; "" for an unknown one."""
-        return self._refs.get(text) or ""
+        return self._get("ref", text) or ""
 
     def learn(self, text: str, ref: str) -> None:
         """Remember that a text is in the store."""
-        self._refs.put(text, ref)
+        self._now["ref", text] = ref
 
     def shortened(self, msg: Msg, texts: Sequence[str], make: Callable[[], Msg]) -> Msg:
         """The message with these texts: the same object as in the previous call if the message has not changed."""
-        key = (msg.id, *texts)
-        pair: tuple[Msg, Msg] | None = self._messages.get(key)
+        pair: tuple[Msg, Msg] | None = self._get("message", msg.id, *texts)
         if pair is None or pair[0] is not msg:
-            pair = self._messages.put(key, (msg, make()))
+            pair = self._now["message", msg.id, *texts] = msg, make()
         return pair[1]
 
-
-class _Used:
-    """Values by key that this call or the one before has used."""
-
-    def __init__(self) -> None:
-        self._now: dict[Any, Any] = {}
-        self._before: dict[Any, Any] = {}
-
-    def begin(self) -> None:
-        self._now, self._before = {}, self._now
-
-    def get(self, key: Any) -> Any:
+    def _get(self, *key: str) -> Any:
         value = self._now.get(key)
         if value is None and (value := self._before.get(key)) is not None:
             self._now[key] = value
-        return value
-
-    def put(self, key: Any, value: T) -> T:
-        self._now[key] = value
         return value
 
 

@@ -4,74 +4,62 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from autocontext.content import queries
 from autocontext.content.contents import FOREVER, Metadata, Pages, StoredContent, Upload
 from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
-from autocontext.content.search import Passages
+from autocontext.content.search import best_passages
 from autocontext.errors import ConfigError, StoreCorruptError, short
-from autocontext.flows import Flow, Operation, compute, sync_and_async
+from autocontext.flows import DoesSteps, Flow, compute, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.stores.checks import check_texts, checked_seconds
 from autocontext.stores.closing import Closing, DatabasePart
-from autocontext.stores.database import Database, Read, Work, Write, read, write
+from autocontext.stores.database import Database, Work, read, write
 from autocontext.stores.records import now as milliseconds
-
-T = TypeVar("T")
-Run: TypeAlias = Generator[Any, Any, T]
-"""One operation: yields what its backend understands (SQL statements, object requests) and receives the answers."""
-
-
-class Backend(Protocol):
-    """Runs operations in sync and async code: a `Database` or a `Bucket`."""
-
-    def do(self, step: Read | Write) -> Any:
-        """Run the operation of a step."""
-
-    async def ado(self, step: Read | Write) -> Any:
-        """`do` without blocking the event loop."""
 
 
 class Operations(Protocol):
-    """The operations. The module `queries` has them as functions, `objects.Objects` as methods."""
+    """The operations, which yield statements of SQL or requests to a bucket, and receive the answers.
 
-    def find(self, namespace: str, ref_or_key: str, now: int) -> Run[StoredContent | None]:
+    The module `queries` has them as functions, `objects.Objects` as methods.
+    """
+
+    def find(self, namespace: str, ref_or_key: str, now: int) -> Flow[StoredContent | None]:
         """The content with a handle or key."""
 
-    def named(self, namespace: str, name: str, now: int) -> Run[list[StoredContent]]:
+    def named(self, namespace: str, name: str, now: int) -> Flow[list[StoredContent]]:
         """All contents with a file name."""
 
-    def keys(self, namespace: str, now: int, limit: int) -> Run[list[str]]:
+    def keys(self, namespace: str, now: int, limit: int) -> Flow[list[str]]:
         """The first keys in alphabetical order."""
 
-    def read(self, namespace: str, ref_or_key: str, offset: int, limit: int | None, now: int) -> Run[Pages | None]:
+    def read(self, namespace: str, ref_or_key: str, offset: int, limit: int | None, now: int) -> Flow[Pages | None]:
         """The pages that hold a stretch of a content."""
 
-    def all_pages(self, namespace: str, ref: str | None, now: int) -> Run[list[tuple[StoredContent, int, bytes]]]:
+    def all_pages(self, namespace: str, ref: str | None, now: int) -> Flow[list[tuple[StoredContent, int, bytes]]]:
         """All pages of text, or those of one content, each with the position of its first character."""
 
-    def already(self, upload: Upload) -> Run[StoredContent | None]:
+    def already(self, upload: Upload) -> Flow[StoredContent | None]:
         """The content if a put would write nothing."""
 
-    def put(self, upload: Upload) -> Run[str]:
+    def put(self, upload: Upload) -> Flow[str]:
         """Store a content and return its handle."""
 
-    def delete(self, namespace: str, ref_or_key: str, now: int) -> Run[bool]:
+    def delete(self, namespace: str, ref_or_key: str, now: int) -> Flow[bool]:
         """Delete a content by its handle, or one key."""
 
-    def clear(self, namespace: str | None, now: int, /) -> Run[None]:
+    def clear(self, namespace: str | None, now: int, /) -> Flow[None]:
         """Delete everything of one namespace, or of all."""
 
-    def purge(self, now: int) -> Run[int]:
+    def purge(self, now: int) -> Flow[int]:
         """Delete what has expired; the number of contents deleted."""
 
-    def stats(self, namespace: str | None) -> Run[ContentStats]:
+    def stats(self, namespace: str | None) -> Flow[ContentStats]:
         """The sums over the contents of one namespace, or of all."""
 
 
@@ -113,14 +101,14 @@ def checked_content_store(store: ContentStore, owner: str) -> ContentStore:
     raise ConfigError(f"{owner}.store: {short(store)} is not a content store; {hint}")
 
 
-class PagedContentStore(Closing):
+class PagedContentStore(DoesSteps, Closing):
     """What all content stores have in common; each method has an asynchronous form with an `a` before its name.
 
     `clock` returns milliseconds since 1970; contents with a `ttl` expire by it.
     """
 
-    def __init__(self, backend: Backend, operations: Operations, *, clock: Callable[[], int] | None = None) -> None:
-        self._backend, self._operations = backend, operations
+    def __init__(self, operations: Operations, *, clock: Callable[[], int] | None = None) -> None:
+        self._operations = operations
         self._clock = clock or milliseconds
         self._usage: Counter[str] = Counter()
         self._lock = fork_lock()
@@ -144,7 +132,7 @@ class PagedContentStore(Closing):
             if existing is not None:
                 return self._stored(upload, existing.ref, new=False)
         pages = yield from compute(body.pages)
-        ref = yield from write(lambda: self._operations.put(upload._replace(pages=pages)))
+        ref = yield from write(lambda: self._putting(upload._replace(pages=pages)))
         return self._stored(upload, ref, new=True)
 
     put, aput = sync_and_async(_put)
@@ -244,7 +232,7 @@ class PagedContentStore(Closing):
         """
         check_texts(query=query, ref=ref, namespace=namespace)
         pages = yield from read(lambda: self._operations.all_pages(namespace, ref, self._clock()))
-        return (yield from compute(lambda: Passages(pages).best(query, limit)))
+        return (yield from compute(lambda: best_passages(pages, query, limit)))
 
     search, asearch = sync_and_async(_search)
 
@@ -257,16 +245,12 @@ class PagedContentStore(Closing):
     stats, astats = sync_and_async(_stats)
 
     # ---------------------------------------------------------------------------------------------------------------
-    def _do(self, step: Read | Write | Operation) -> Any:
-        """Do a step of a flow, for `sync_and_async`."""
-        return step.do() if isinstance(step, Operation) else self._backend.do(step)
-
-    async def _ado(self, step: Read | Write | Operation) -> Any:
-        return await (step.ado() if isinstance(step, Operation) else self._backend.ado(step))
-
     def _pages(self, ref_or_key: str, offset: int, limit: int | None, namespace: str) -> Flow[Pages | None]:
         check_texts(ref_or_key=ref_or_key, namespace=namespace)
         return (yield from read(lambda: self._operations.read(namespace, ref_or_key, offset, limit, self._clock())))
+
+    def _putting(self, upload: Upload) -> Flow[str]:
+        return self._operations.put(upload)
 
     def _upload(self, body: Packed, key: str | None, metadata: Metadata, namespace: str, ttl: float | None) -> Upload:
         seconds = checked_seconds("ttl", ttl)
@@ -301,24 +285,25 @@ class PagedContentStore(Closing):
         return body
 
 
-class DatabaseContentStore(PagedContentStore, DatabasePart):
+class DatabaseContentStore(DatabasePart, PagedContentStore):
     """A content store in a database. `url`: a path, `:memory:`, a URL or an open Database."""
+
+    _first: Callable[[], Work[None]] | None = None
 
     def __init__(self, url: Database | str | Path, *, clock: Callable[[], int] | None = None) -> None:
         DatabasePart.__init__(self, url, queries.SCHEMA)
-        PagedContentStore.__init__(self, self.database, queries, clock=clock)
+        PagedContentStore.__init__(self, queries, clock=clock)
 
     def checking(self, first: Callable[[], Work[None]]) -> Self:
         """The same store, where the transaction of each put begins with `first`; what that raises ends the put."""
         view = copy.copy(self)
-
-        def put(upload: Upload) -> Work[str]:
-            yield from first()
-            return (yield from queries.put(upload))
-
-        operations = SimpleNamespace(**{**vars(queries), "put": put})
-        view._operations = cast("Operations", operations)  # noqa: SLF001 (the same class)
+        view._first = first  # noqa: SLF001 (the same class)
         return view
+
+    def _putting(self, upload: Upload) -> Work[str]:
+        if self._first is not None:
+            yield from self._first()
+        return (yield from queries.put(upload))
 
 
 class SqliteContentStore(DatabaseContentStore):

@@ -30,7 +30,6 @@ class RankedFact:
 
     fact: Fact
     score: float
-    guaranteed: bool = False
 
 
 @dataclass
@@ -70,12 +69,12 @@ class InjectionBlock:
             tokens = self._costs[line] = self.counter.count_text(f"\n{line}")
         return tokens if self.taken else tokens + self._heading
 
-    def take(self, ranked: RankedFact, line: str, *, is_cut: bool = False) -> None:
+    def take(self, ranked: RankedFact, line: str, *, guaranteed: bool = False, is_cut: bool = False) -> None:
         """Add a fact."""
         cost = self.cost(line)
         self.left -= cost
         self._repeats.keep(ranked.fact.content)
-        self.taken.append((SelectedFact(ranked.fact.id, ranked.score, cost, ranked.guaranteed, is_cut), line))
+        self.taken.append((SelectedFact(ranked.fact.id, ranked.score, cost, guaranteed, is_cut), line))
 
     def is_repeat(self, ranked: RankedFact) -> bool:
         """Whether a fact in the block already says this."""
@@ -118,7 +117,7 @@ def add_guaranteed(block: InjectionBlock, facts: Sequence[RankedFact], budget: i
             block.drop(ranked, "repeat")
         elif cost <= min(budget - spent, block.left):
             spent += cost
-            block.take(replace(ranked, guaranteed=True), line)
+            block.take(ranked, line, guaranteed=True)
         else:
             leftover.append(ranked)
     return leftover

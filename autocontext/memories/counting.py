@@ -8,14 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from autocontext.errors import AutoContextError
-from autocontext.flows.forking import fork_lock
 from autocontext.messages import Msg
-from autocontext.tokens import TokenCounter, get_counter
+from autocontext.tokens import TokenCounter, VocabularyCounter
 
 _WIDE = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
 _CODE_SIGNS = re.compile(r"[{}()\[\]<>=;_$\\|&*#@`/\"']|\d")
 _CODE_SHARE = 0.08
 """A text with at least this share of signs and digits among its ASCII characters counts as code."""
+
+_PAUSE = 600.0
+"""Seconds after which a vocabulary that could not be loaded is tried again."""
 
 
 @dataclass(frozen=True)
@@ -47,66 +49,24 @@ class EstimateCounter:
 
 
 class ExactOrEstimate:
-    """A counter that falls back to an estimate for `retry_after` seconds after the exact one fails.
+    """Gives a counter, or an estimate for ten minutes after its vocabulary could not be loaded."""
 
-    `name` and `exact` say which one counts now.
-    """
-
-    def __init__(
-        self,
-        counter: TokenCounter,
-        estimate: TokenCounter | None = None,
-        *,
-        retry_after: float = 600.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._exact, self._estimate = counter, estimate or EstimateCounter()
-        self._retry_after, self._clock = retry_after, clock
+    def __init__(self, counter: VocabularyCounter, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._exact, self._clock = counter, clock
         self._failed_at: float | None = None
-        self._lock = fork_lock()
 
-    @property
-    def name(self) -> str:
-        """The name of the counter in use."""
-        return self._now().name
-
-    @property
-    def exact(self) -> bool:
-        """Whether the counter in use is exact."""
-        return self._now().exact
-
-    def count_text(self, text: str) -> int:
-        """Tokens of a text."""
-        return self._with(lambda counter: counter.count_text(text))
-
-    def count(self, msg: Msg) -> int:
-        """Tokens of a message."""
-        return self._with(lambda counter: counter.count(msg))
-
-    def bound(self, msg: Msg) -> int:
-        """At least as many as `count`."""
-        return self._with(lambda counter: counter.bound(msg))
-
-    def _now(self) -> TokenCounter:
-        with self._lock:
-            failure = self._failed_at
-            return self._exact if failure is None or self._clock() - failure >= self._retry_after else self._estimate
-
-    def _with(self, ask: Callable[[TokenCounter], int]) -> int:
-        counter = self._now()
-        try:
-            count = ask(counter)
-        except (AutoContextError, ImportError, OSError):
-            if counter is self._estimate:
-                raise
-            with self._lock:
+    def __call__(self) -> TokenCounter:
+        """The counter to use now, loaded."""
+        if self._failed_at is None or self._clock() - self._failed_at >= _PAUSE:
+            try:
+                self._exact.load()
+            except (AutoContextError, ImportError, OSError):
                 self._failed_at = self._clock()
-            return ask(self._estimate)
-        if counter is self._exact:
-            with self._lock:
+            else:
                 self._failed_at = None
-        return count
+                return self._exact
+        return EstimateCounter()
 
 
-DEFAULT_COUNTER = ExactOrEstimate(get_counter("cl100k_base"))
-"""One counter per process, so that all callers share a failure."""
+default_counter = ExactOrEstimate(VocabularyCounter("cl100k_base"))
+"""One per process, so that all callers share a failure."""

@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 
 _URGENT = r"urgent|critical|important"
-_HABIT = r"preferences?|habits?|routines?|patterns?"
 _ASKED = re.compile(
     r"\b(?:remember|save|note)(?: down)? (?:this|that)\b|\bkeep (?:this|that) in mind\b|\bfor future reference\b"
     r"|记住|记下|请注意|別忘|别忘|覚えて|メモして",
     re.IGNORECASE,
 )
-_MARKED = re.compile(rf"\b(?:{_URGENT}|{_HABIT})\b|重要|紧急|偏好|习惯|緊急|習慣", re.IGNORECASE)
+_IS_URGENT = re.compile(rf"\b(?:{_URGENT})\b|重要|紧急|緊急", re.IGNORECASE)
+_IS_HABIT = re.compile(r"\b(?:preferences?|habits?|routines?|patterns?)\b|偏好|习惯|習慣", re.IGNORECASE)
 _PERSONAL = re.compile(
     r"\bi (?:(?:really|much|strongly) )?"
     r"(?:prefer|like|love|dislike|hate|always|never|usually|typically|often|sometimes)\b"
@@ -67,21 +67,14 @@ def memory_worth_making(user_text: str, agent_text: str = "", *, importance_thre
     """
     sentences = [s.strip() for s in _SENTENCE.findall(user_text)]
     statements = " ".join(s for s in sentences if s and s[-1] not in "?？")
-    reasons = [
-        name
-        for name, pattern, text in (
-            ("asked", _ASKED, user_text), ("marked", _MARKED, statements), ("personal", _PERSONAL, statements)
-        )
-        if pattern.search(text)
-    ]  # fmt: skip
-    if not reasons:
-        return None
-    importance = 7
-    if re.search(rf"\b(?:{_HABIT})\b|偏好|习惯|習慣", statements, re.IGNORECASE):
-        importance = 8
-    if re.search(rf"\b(?:{_URGENT})\b|重要|紧急|緊急", statements, re.IGNORECASE):
-        importance = 9
-    if importance < importance_threshold:
+    importance = 9 if _IS_URGENT.search(statements) else 8 if _IS_HABIT.search(statements) else 7
+    found = {
+        "asked": _ASKED.search(user_text),
+        "marked": importance > 7,
+        "personal": _PERSONAL.search(statements),
+    }
+    reasons = [name for name, is_there in found.items() if is_there]
+    if not reasons or importance < importance_threshold:
         return None
     content = f"User: {user_text.strip()}" + (f"\nAgent: {agent_text.strip()}" if agent_text.strip() else "")
     return Suggestion(content, importance, suggested_tags(user_text), tuple(reasons))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from autocontext.errors import ConfigError
 from autocontext.memories.budget import InjectionBlock, RankedFact, add_facts, add_guaranteed, add_sections, refill
-from autocontext.memories.counting import DEFAULT_COUNTER
+from autocontext.memories.counting import default_counter
 from autocontext.memories.document import Fact, facts_of, sections_of
-from autocontext.memories.relevance import FactIndex, Scale, checked_weights, final_scores, index_for
+from autocontext.memories.relevance import FactIndex, checked_weights, index_for
 from autocontext.memories.reports import InjectionReport
 from autocontext.ranking import RelevanceRanker
 from autocontext.stores.checks import check_whole
@@ -34,7 +34,7 @@ class InjectionSettings:
     """Facts of these categories come first, up to this many of the `max_tokens`, and are never cut."""
     strict_order: bool = False
     """Stop at the first fact that does not fit, instead of skipping it."""
-    similarity_scale: Scale = "raw"
+    similarity_scale: Literal["raw", "max"] = "raw"
     """"max" divides similarities by the largest one, so that they weigh as much as confidences do."""
     min_similarity: float = 0.0
     min_score: float = 0.0
@@ -96,7 +96,7 @@ def compose(
     closing: str = "",
 ) -> tuple[str, InjectionReport]:
     """The text and a report about it; `opening` and `closing` surround the text and count as well."""
-    counter = counter or DEFAULT_COUNTER
+    counter = counter or default_counter()
     document = memory_data if isinstance(memory_data, Mapping) else {}
     ranked, similarities = _ranked(list(facts_of(document)), current_context or "", settings, ranker, index)
     block = InjectionBlock(counter, settings.max_tokens, opening, closing)
@@ -116,13 +116,17 @@ def _ranked(
     ranker: RelevanceRanker | None,
     index: FactIndex | None,
 ) -> tuple[list[RankedFact], dict[str, float] | None]:
-    texts = [fact.content for fact in facts]
+    """The facts by weight * similarity + weight * confidence, best first; by confidence alone without a context."""
     similarities = None
+    ranked = [RankedFact(fact, fact.confidence) for fact in facts]
     if context.strip() and facts:
+        texts = [fact.content for fact in facts]
         similarities = (index or index_for(ranker, texts)).similarities(texts, context)
-    weights = checked_weights(settings.similarity_weight, settings.confidence_weight)
-    scores = final_scores(texts, [f.confidence for f in facts], similarities, weights, settings.similarity_scale)
-    ranked = [RankedFact(fact, score) for fact, score in zip(facts, scores, strict=True)]
+        # Similarities of short texts seldom reach 0.5, while confidences are seldom below 0.7.
+        top = max(similarities.values()) if settings.similarity_scale == "max" else 1.0
+        factor = 1 / top if top > 1e-9 else 1.0
+        near, sure = checked_weights(settings.similarity_weight, settings.confidence_weight)
+        ranked = [RankedFact(f, near * similarities[f.content] * factor + sure * f.confidence) for f in facts]
     return sorted(ranked, key=lambda r: -r.score), similarities
 
 

@@ -11,7 +11,7 @@ from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sy
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.logs import logger
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
-from autocontext.memories.counting import DEFAULT_COUNTER
+from autocontext.memories.counting import default_counter
 from autocontext.memories.formatting import InjectionSettings, compose
 from autocontext.memories.relevance import FactIndex
 from autocontext.memories.reports import InjectionReport
@@ -99,7 +99,7 @@ class MemoryInjector(DoesSteps):
         self._settings = settings or InjectionSettings()
         if max_tokens is not None:
             self._settings = replace(self._settings, max_tokens=max_tokens)
-        self._counter = counter or DEFAULT_COUNTER
+        self._counter = counter
         self._index = FactIndex(ranker)
         self._last: Kept[str, _Injection] = Kept(_CONVERSATIONS, forgotten=False)
         self._lock = fork_lock()
@@ -168,13 +168,13 @@ class MemoryInjector(DoesSteps):
         self, document: dict[str, Any], context: str, settings: InjectionSettings, host: str | None
     ) -> tuple[str, InjectionReport]:
         """The block within the budget as it is sent: behind the text of its host, if it has one."""
-        room = settings.max_tokens
+        counter, room = self._counter or default_counter(), settings.max_tokens
         while True:
             text, report = compose(
                 document,
                 context,
                 replace(settings, max_tokens=room),
-                counter=self._counter,
+                counter=counter,
                 index=self._index,
                 opening=OPENING,
                 closing=CLOSING,
@@ -182,7 +182,7 @@ class MemoryInjector(DoesSteps):
             if host is None or not text:
                 return text, replace(report, max_tokens=settings.max_tokens)
             # A token may span the end of the host and the beginning of the block.
-            tokens = self._counter.count_text(f"{host}{_GAP}{text}") - self._counter.count_text(host)
+            tokens = counter.count_text(f"{host}{_GAP}{text}") - counter.count_text(host)
             if tokens <= settings.max_tokens or room == 1:
                 return text, replace(report, max_tokens=settings.max_tokens, tokens=tokens)
             room = max(1, room - (tokens - settings.max_tokens))

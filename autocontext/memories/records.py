@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -15,6 +14,7 @@ from typing import Any
 from autocontext.errors import InvalidMemory, short
 from autocontext.messages import freeze
 from autocontext.stores.checks import check_id, is_number
+from autocontext.stores.records import text_hash
 from autocontext.text.normal_forms import normalized
 
 DAY = 86_400_000
@@ -130,7 +130,7 @@ def indexed_text(content: str, tags: Iterable[str]) -> str:
 def digest_of(content: str) -> str:
     """A hash that ignores case, width and white space."""
     plain = " ".join(normalized(content, "NFKC").casefold().split())
-    return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
+    return text_hash(plain)
 
 
 def checked_content(content: Any) -> str:

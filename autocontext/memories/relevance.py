@@ -1,11 +1,11 @@
-"""The score of a fact: its similarity to the conversation and its confidence, weighted."""
+"""What the score of a fact is made of: its similarity to the conversation, its confidence, and their weights."""
 
 from __future__ import annotations
 
 import math
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from autocontext.caches import cached
 from autocontext.errors import ConfigError
@@ -14,7 +14,6 @@ from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.stores.checks import is_number
 from autocontext.text.words import is_cjk, pairs, words
 
-Scale = Literal["raw", "max"]
 _LEAST_DICE = 0.7
 
 
@@ -76,29 +75,6 @@ def checked_weights(similarity: float, confidence: float) -> tuple[float, float]
 def coerced_confidence(value: Any) -> float:
     """A confidence from a file: numbers are clamped to 0 to 1, everything else is 0."""
     return _unit(value) if is_number(value) else 0.0
-
-
-def final_scores(
-    texts: Sequence[str],
-    confidences: Sequence[float],
-    similarities: dict[str, float] | None,
-    weights: tuple[float, float],
-    scale: Scale = "raw",
-) -> list[float]:
-    """For each fact weight * similarity + weight * confidence; confidence alone without similarities.
-
-    The scale "max" divides similarities by the largest: those of short texts seldom reach 0.5, while confidences are
-    seldom below 0.7.
-    """
-    if similarities is None:
-        return list(confidences)
-    top = max(similarities.values(), default=0.0) if scale == "max" else 1.0
-    factor = 1 / top if top > 1e-9 else 1.0
-    similarity_weight, confidence_weight = weights
-    return [
-        similarity_weight * similarities[t] * factor + confidence_weight * c
-        for t, c in zip(texts, confidences, strict=True)
-    ]
 
 
 class Repeats:

@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any
 
 from autocontext.cache.canonical import canonical_key
+from autocontext.content import placeholders
 from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store
 from autocontext.errors import UncacheableError
 from autocontext.history.redacting import Redaction
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, is_note, is_pinned
 from autocontext.optimizer.replacements import (
-    ANY_REF,
     Replacement,
     as_replacements,
     dump_messages,
@@ -197,7 +197,7 @@ def _replace_outputs(
     for i, outputs in changes.items():
         content = replacements[i].msg.content
         texts = {b: block.text for b in outputs if isinstance(block := content[b], ToolResultBlock)}
-        shorter = {b: write for b, write in outputs.items() if len(write(ANY_REF)) < len(texts[b])}
+        shorter = {b: write for b, write in outputs.items() if len(write(placeholders.ANY_REF)) < len(texts[b])}
         if shorter:
             changed[i] = replace_outputs(replacements[i], shorter, reason)
     return changed

@@ -6,7 +6,6 @@ store before a step drops them; if the write fails, they stay. Optimising twice 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -41,10 +40,11 @@ from autocontext.optimizer.summary import messages_to_summarize, summary
 from autocontext.prompts import PromptConfig
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.requests import ModelReply, text_of
+from autocontext.stores.records import text_hash
 from autocontext.text.failures import IsFailure, is_failure
 from autocontext.text.quoting import quoted
 from autocontext.text.rendering import conversation_language, request, section
-from autocontext.tokens import TokenCounter, get_counter
+from autocontext.tokens import get_counter
 from autocontext.tokens.request_size import utf8_bytes
 
 _SUMMARY_TOKENS = 500
@@ -60,19 +60,12 @@ class _RunRecord:
     retrievable: int = 0
     sizes: dict[int, int] = field(default_factory=dict)
     """Bytes of a message by its identity, counted once: most messages are in the state before and after."""
-    tokens: dict[int, int] = field(default_factory=dict)
 
     def size(self, msg: Msg) -> int:
         """Bytes of a message as JSON."""
         if id(msg) not in self.sizes:
             self.sizes[id(msg)] = utf8_bytes(dump_messages([msg]))
         return self.sizes[id(msg)]
-
-    def count(self, counter: TokenCounter, msg: Msg) -> int:
-        """Tokens of a message."""
-        if id(msg) not in self.tokens:
-            self.tokens[id(msg)] = counter.count(msg)
-        return self.tokens[id(msg)]
 
     def state_size(self, state: SessionState) -> int:
         """Bytes of a state as JSON."""
@@ -239,13 +232,15 @@ class StateOptimizer(DoesSteps):
         self, before: SessionState, after: SessionState, record: _RunRecord, errors: dict[str, Any]
     ) -> OptimizationReport:
         counter = get_counter(self.config.token_counter)
+        messages = {id(m): m for m in (*before.messages, *after.messages)}  # each once: most are in both
+        tokens = {key: counter.count(m) for key, m in messages.items()}
         return OptimizationReport(
             items_before=len(before.messages),
             items_after=len(after.messages),
             bytes_before=record.state_size(before),
             bytes_after=record.state_size(after),
-            tokens_before=sum(record.count(counter, m) for m in before.messages),
-            tokens_after=sum(record.count(counter, m) for m in after.messages),
+            tokens_before=sum(tokens[id(m)] for m in before.messages),
+            tokens_after=sum(tokens[id(m)] for m in after.messages),
             original_bytes=sum(map(record.size, before.messages)),
             retrievable_bytes=record.retrievable,
             broken_pairs=_count_broken_pairs(before.messages, after.messages),
@@ -313,7 +308,7 @@ def _apply_step(
 
 def _verified_ref(info: Any, text: str) -> str:
     """The handle of a stored text, after comparing its hash."""
-    if info.sha256 != hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest():
+    if info.sha256 != text_hash(text):
         raise StoreCorruptError(f"the content store returned a different text's hash for {info.ref}; check the store")
     return str(info.ref)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from autocontext.content import placeholders
 from autocontext.errors import InvalidMessage, StoreCorruptError
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, freeze
 from autocontext.text.rendering import cut
@@ -16,8 +17,6 @@ CONTENT_REF = "_content_ref"
 BETWEEN = "_between"
 """Metadata key of a summary: pairs of a message's id and how many of the originals come before that message. It stands
 between them, but stays in view, after the summary."""
-ANY_REF = "c_" + 12 * "0"
-"""A placeholder as long as a handle, for measuring before there is one."""
 
 _LINE_ENDS = {ord(ch): f"\\u{ord(ch):04x}" for ch in "\x85\u2028\u2029"}
 """Escaped, because `str.splitlines` breaks at them and other tools do not."""
@@ -40,7 +39,7 @@ class Replacement:
     """The message in this place, with a placeholder for a handle it does not have yet."""
 
     def __post_init__(self) -> None:
-        msg = self.originals[-1] if self.render is None else self.render(self.ref or ANY_REF)
+        msg = self.originals[-1] if self.render is None else self.render(self.ref or placeholders.ANY_REF)
         object.__setattr__(self, "msg", msg)
 
 
@@ -100,7 +99,7 @@ def places_between(msg: Msg) -> list[tuple[str, int]]:
 def preview(text: str, characters: int, ref: str) -> str:
     """The beginning of a result, and how to read the rest."""
     head = text[: cut(text, characters)] if characters else ""
-    return f'{head}... [{len(text) - len(head):,} more chars: context_reload("{ref}")]'
+    return placeholders.rest(head, len(text), ref)
 
 
 # ---------------------------------------------------------------------------------------------------- JSON lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from autocontext.optimizer.state import SessionState, StateConfig, as_state_conf
 from autocontext.optimizer.summary import is_summary
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.stores.checks import is_number
+from autocontext.stores.records import text_hash
 from autocontext.text.failures import IsFailure, is_failure
 
 FOCUS, TOOLS, PREFERENCES, HISTORY = "focus", "tool_results", "user_preferences", "conversation_history"
@@ -93,7 +93,7 @@ class ContextSelector:
 def selection_key(state: SessionState, messages: Sequence[Msg]) -> str:
     """A key for what a memory context was selected for: the input, the focus and the newest message."""
     parts = [state.user_input, *state.focus, messages[-1].id if messages else ""]
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return text_hash("\0".join(parts))[:16]
 
 
 def add_content_refs(items: Sequence[Any], refs: Mapping[str, str]) -> list[Any]:

@@ -80,10 +80,6 @@ class StateStore(DatabasePart):
         """The stored revisions, oldest first."""
         return self.database.read(partial(_revisions, session))
 
-    def delete(self, session: SessionKey) -> bool:
-        """Delete all saved states of a session; False if there were none."""
-        return self.database.write(partial(_delete, session))
-
 
 def _row(state: SessionState, metadata: Mapping[str, Any], revision: int) -> dict[str, Any]:
     row = {
@@ -144,14 +140,6 @@ def _revisions(session: SessionKey) -> Work[list[int]]:
         f"SELECT revision FROM autocontext_states WHERE {_SESSION} ORDER BY revision", _params(session)
     )
     return [int(row[0]) for row in rows]
-
-
-def _delete(session: SessionKey) -> Work[bool]:
-    deleted = False
-    # Again, until there is nothing: a save that held the lock has added a revision meanwhile.
-    while (yield Statement(f"DELETE FROM autocontext_states WHERE {_SESSION} RETURNING revision", _params(session))):
-        deleted = True
-    return deleted
 
 
 def _params(session: SessionKey) -> dict[str, Any]:

@@ -8,7 +8,6 @@ message. Lists are bounded; entries beyond the bound are counted, and the origin
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from autocontext.history.view import View
 from autocontext.messages import Msg, TextBlock, ToolUseBlock, freeze, is_final_reply, is_pinned, is_user_turn, thaw
 from autocontext.optimizer.replacements import BETWEEN, with_content_ref
 from autocontext.optimizer.state import StateConfig
+from autocontext.stores.records import text_hash
 from autocontext.text.failures import IsFailure, first_line
 
 FACTS = "summary_metadata"
@@ -160,7 +160,7 @@ def summary(
     facts = facts_of(messages, failed)
     earlier = (str(m.metadata.get(_PARAGRAPH, "")) for m in reversed(messages) if is_summary(m))
     body = _text(facts, paragraph or next(earlier, ""))
-    digest = hashlib.sha256("\0".join(m.id for m in messages).encode("utf-8", "surrogatepass")).hexdigest()
+    digest = text_hash("\0".join(m.id for m in messages))
     metadata = freeze(
         {"type": KIND, "original_length": facts["messages"], "compression_ratio": facts["messages"], FACTS: facts}
         | ({_PARAGRAPH: paragraph} if paragraph else {})

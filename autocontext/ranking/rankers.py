@@ -30,7 +30,64 @@ class RelevanceRanker(Protocol):
         """The relevance of every text by id, from 0 (nothing in common) to 1."""
 
 
-class TfidfRanker:
+class _Postings:
+    """A ranker's strengths by feature and text.
+
+    `strength` maps the weight of a feature in a text to what is kept, and `size` all strengths of a text to its size.
+    Updating a text costs as much as the features of that text, however many others there are. An update that was
+    interrupted is mended by doing it again.
+    """
+
+    def __init__(self, strength: Callable[[float], float], size: Callable[[Iterable[float]], float]) -> None:
+        self._strength, self._size = strength, size
+        self._slots: dict[str, int] = {}
+        """The slot of each id, oldest id first."""
+        self._free_slots: list[int] = []
+        self._features: list[tuple[str, ...]] = []
+        self._sizes: list[float] = []
+        """The size of each text, by slot."""
+        self._lists: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        """For each feature the slots of the texts that hold it, and its strength there."""
+
+    @property
+    def _total(self) -> float:
+        """Sum of all sizes."""
+        return math.fsum(self._sizes)
+
+    def update(self, id: str, text: str | None) -> None:  # noqa: A002 (the protocol's name)
+        """Add a text, replace the one under this id, or remove it (None); then an unknown id is ignored."""
+        slot = self._slots.get(id)
+        if slot is not None:
+            self._clear(slot)
+        if text is not None:
+            self._put(id, slot, features(text))
+        elif slot is not None:
+            del self._slots[id]
+            self._free_slots.append(slot)
+
+    def _put(self, id_: str, slot: int | None, weights: Mapping[str, float]) -> None:
+        if slot is None and self._free_slots:
+            slot = self._free_slots.pop()
+        elif slot is None:
+            slot = len(self._features)
+            self._features.append(())
+        self._sizes += [0.0] * (len(self._features) - len(self._sizes))
+        self._slots[id_] = slot
+        strengths = list(map(self._strength, weights.values()))
+        self._features[slot], self._sizes[slot] = tuple(weights), self._size(strengths)
+        for feature, strength in zip(weights, strengths, strict=True):
+            self._lists[feature][slot] = strength
+
+    def _clear(self, slot: int) -> None:
+        for feature in self._features[slot]:
+            strengths = self._lists.get(feature, {})
+            strengths.pop(slot, None)
+            if not strengths:
+                self._lists.pop(feature, None)
+        self._features[slot], self._sizes[slot] = (), 0.0
+
+
+class TfidfRanker(_Postings):
     """Cosine between query and text; rare features weigh more.
 
     The weights are SMART's lnc.ltc: 1 + ln(tf) in a text, multiplied by the inverse document frequency in the query.
@@ -39,49 +96,43 @@ class TfidfRanker:
     """
 
     def __init__(self) -> None:
-        self._postings = Postings(_damped, lambda strengths: math.hypot(*strengths))
-
-    def update(self, id: str, text: str | None) -> None:  # noqa: A002 (part of the contract)
-        """Add, replace or (None) remove the text under this id."""
-        self._postings.update(id, text)
+        super().__init__(_damped, lambda strengths: math.hypot(*strengths))
 
     def scores(self, query: str) -> dict[str, float]:
         """The cosine of every text by id, 0 to 1; all 0 when the query holds stop words only."""
-        index = self._postings
-        slots, lists = index.slots, index.lists
+        slots, lists = self._slots, self._lists
         weights = {f: _damped(w) * rarity(len(lists.get(f, ())), len(slots)) for f, w in features(query).items()}
         length = math.sqrt(math.fsum(w * w for w in weights.values()))
         if not length or not slots:
             return dict.fromkeys(slots, 0.0)
-        sums = index.sums({f: w / length for f, w in weights.items() if f in lists})
-        pivot, slope, sizes = (1 - _SLOPE) * index.total / len(slots), _SLOPE, index.sizes
+        sums = [0.0] * len(self._sizes)
+        for feature, weight in weights.items():
+            share = weight / length
+            for slot, strength in lists.get(feature, {}).items():
+                sums[slot] += share * strength
+        pivot, slope, sizes = (1 - _SLOPE) * self._total / len(slots), _SLOPE, self._sizes
         return {key: min(1.0, s / (pivot + slope * sizes[i])) if (s := sums[i]) else 0.0 for key, i in slots.items()}
 
 
-class Bm25Ranker:
+class Bm25Ranker(_Postings):
     """BM25 (Robertson and Walker 1994) with Lucene's inverse document frequency, which is never negative.
 
     A score is divided by the limit for a text that repeats every feature of the query without end, so it stays under 1.
     """
 
     def __init__(self) -> None:
-        self._postings = Postings(float, math.fsum)
-
-    def update(self, id: str, text: str | None) -> None:  # noqa: A002 (part of the contract)
-        """Add, replace or (None) remove the text under this id."""
-        self._postings.update(id, text)
+        super().__init__(float, math.fsum)
 
     def scores(self, query: str) -> dict[str, float]:
         """The share of the highest possible score that every text gets, by id, 0 to 1."""
-        index = self._postings
-        slots, lists = index.slots, index.lists
+        slots, lists = self._slots, self._lists
         weights = {f: w * rarity(len(lists.get(f, ())), len(slots)) for f, w in features(query).items()}
         limit = math.fsum(weights.values())
         if not limit or not slots:
             return dict.fromkeys(slots, 0.0)
-        mean = index.total / len(slots) or 1.0
+        mean = self._total / len(slots) or 1.0
         flat, steep = _K1 * (1 - _B), _K1 * _B / mean
-        damping = [flat + steep * size for size in index.sizes]
+        damping = [flat + steep * size for size in self._sizes]
         sums = [0.0] * len(damping)
         for feature, weight in weights.items():
             for slot, tf in lists.get(feature, {}).items():
@@ -173,68 +224,3 @@ def default_ranker() -> RelevanceRanker:
 def _damped(weight: float) -> float:
     """1 + ln(weight) above 1; lower weights stay as they are."""
     return 1 + math.log(weight) if weight > 1 else weight
-
-
-class Postings:
-    """Strengths by feature and text.
-
-    `strength` maps the weight of a feature in a text to what `sums` adds up, and `size` all strengths of a text to its
-    size. Updating a text costs as much as the features of that text, however many others there are. An update that was
-    interrupted is mended by doing it again.
-    """
-
-    def __init__(self, strength: Callable[[float], float], size: Callable[[Iterable[float]], float]) -> None:
-        self._strength, self._size = strength, size
-        self.slots: dict[str, int] = {}
-        """The slot of each id, oldest id first."""
-        self._free_slots: list[int] = []
-        self._features: list[tuple[str, ...]] = []
-        self.sizes: list[float] = []
-        """The size of each text, by slot."""
-        self.lists: defaultdict[str, dict[int, float]] = defaultdict(dict)
-        """For each feature the slots of the texts that hold it, and its strength there."""
-
-    @property
-    def total(self) -> float:
-        """Sum of all sizes."""
-        return math.fsum(self.sizes)
-
-    def update(self, id: str, text: str | None) -> None:  # noqa: A002 (the protocol's name)
-        """Add a text, replace the one under this id, or remove it (None); then an unknown id is ignored."""
-        slot = self.slots.get(id)
-        if slot is not None:
-            self._clear(slot)
-        if text is not None:
-            self._put(id, slot, features(text))
-        elif slot is not None:
-            del self.slots[id]
-            self._free_slots.append(slot)
-
-    def _put(self, id_: str, slot: int | None, weights: Mapping[str, float]) -> None:
-        if slot is None and self._free_slots:
-            slot = self._free_slots.pop()
-        elif slot is None:
-            slot = len(self._features)
-            self._features.append(())
-        self.sizes += [0.0] * (len(self._features) - len(self.sizes))
-        self.slots[id_] = slot
-        strengths = list(map(self._strength, weights.values()))
-        self._features[slot], self.sizes[slot] = tuple(weights), self._size(strengths)
-        for feature, strength in zip(weights, strengths, strict=True):
-            self.lists[feature][slot] = strength
-
-    def _clear(self, slot: int) -> None:
-        for feature in self._features[slot]:
-            strengths = self.lists.get(feature, {})
-            strengths.pop(slot, None)
-            if not strengths:
-                self.lists.pop(feature, None)
-        self._features[slot], self.sizes[slot] = (), 0.0
-
-    def sums(self, query: Mapping[str, float]) -> list[float]:
-        """For each slot the sum of query weight times strength over the features of the query."""
-        totals = [0.0] * len(self._features)
-        for feature, weight in query.items():
-            for slot, strength in self.lists[feature].items():
-                totals[slot] += weight * strength
-        return totals

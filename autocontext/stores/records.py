@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import marshal
 import os
 import random
@@ -134,6 +135,11 @@ def row_checksum(*fields: str | float | bytes | None) -> str:
     """
     # Tells types and lengths apart, in a format that has not changed since Python 2.5 (a test pins it) and is fast.
     return f"{zlib.crc32(marshal.dumps(fields, _FORMAT)):08x}"
+
+
+def text_hash(text: str) -> str:
+    """The SHA-256 of any text, 64 hexadecimal digits; half a surrogate pair counts as three bytes."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def check_row(place: str, checksum: str | None, *fields: Any) -> None:

@@ -18,8 +18,8 @@ from autocontext.cache import MISS, ResultCache, canonical_key, rows
 from autocontext.cache.flights import Flight, Owner
 from autocontext.cache.invalidating import purging
 from autocontext.cache.leases import Claim, ask
-from autocontext.cache.misses import Miss, miss, value_of
-from autocontext.cache.namespace import Target, completed, content_space
+from autocontext.cache.misses import miss, value_of
+from autocontext.cache.namespace import completed, content_space
 from autocontext.cache.rows import storing
 from autocontext.cache.watching import Flights
 from autocontext.errors import CacheCycle, StoreCorruptError, StoreError
@@ -427,7 +427,7 @@ def test_what_another_read_before_an_invalidation_is_not_for_who_comes_after_it(
     cache.get_or_compute("t", {}, lambda: "outdated")
     call = cache._call("t", {}, lambda: lambda: "never reached", completed({}))
     assert call is not None
-    flow = miss(Miss(call), Running())
+    flow = miss(call, Running())
     step = flow.send(cache._do(next(flow)))
     # The leader has read the result, and is about to return it.
     cache.invalidate(task="t")
@@ -514,7 +514,7 @@ def passing(database: Database, work: Callable[[], Work[Any]], before: str, othe
 def test_row_23_an_invalidation_waits_for_what_is_being_stored(make_cache: Make, database: Database) -> None:
     cache = make_cache()
     namespace = cache._namespace
-    claim = Claim(Target.of(KEY), KEY.task, (), "holder", None)
+    claim = Claim(KEY, (), "holder", None)
     entry = namespace.entry(KEY, "value", '"outdated"', completed({}))
     assert database.write(lambda: ask(namespace, claim)) is True
     work = storing(namespace, entry, claim)
@@ -525,7 +525,7 @@ def test_row_23_an_invalidation_waits_for_what_is_being_stored(make_cache: Make,
 def test_row_23_a_lease_is_not_granted_for_what_was_stored_meanwhile(make_cache: Make, database: Database) -> None:
     cache = make_cache()
     namespace = cache._namespace
-    claim = Claim(Target.of(KEY), KEY.task, (), "holder", None)
+    claim = Claim(KEY, (), "holder", None)
     assert database.write(lambda: ask(namespace, claim)) is True
     entry = namespace.entry(KEY, "value", '"stored"', completed({}))
     asking = claim._replace(holder="another")

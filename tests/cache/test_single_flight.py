@@ -15,7 +15,6 @@ import pytest
 
 from autocontext.cache import MISS, ResultCache, canonical_key
 from autocontext.cache.leases import Claim, ask, give_back, look
-from autocontext.cache.namespace import Target
 from autocontext.cache.watching import Flights
 from autocontext.stores.database import Database, Statement
 from tests.cache.conftest import Clock, Counted
@@ -27,7 +26,7 @@ GUARD = 60
 
 
 def claim(holder: str) -> Claim:
-    return Claim(Target.of(KEY), KEY.task, (), holder, None)
+    return Claim(KEY, (), holder, None)
 
 
 def slow(result: Any = "result", seconds: float = 0.1) -> Counted:
@@ -281,7 +280,7 @@ def test_a_lease_is_given_beside_a_result_that_its_caller_has_and_from_the_momen
     cache = make_cache()
     cache.set(KEY, "old", ttl=10)
     namespace = cache._namespace
-    there = database.read(lambda: namespace.lookup(Target.of(KEY)))
+    there = database.read(lambda: namespace.lookup(KEY))
     assert there is not None
     for known, now, given in ((None, 9.999, False), (there.created, 9.999, True), (None, 10, True)):
         clock.now = 1_800_000_000 + now

@@ -69,7 +69,7 @@ class Store:
 
     def objects(self, kind: str) -> list[str]:
         """Paths of one kind."""
-        paths = [path for path, _ in self.run(_listed())]
+        paths = self.run(_listed())
         return [path for path in paths if f"/{kind}/" in path]
 
 

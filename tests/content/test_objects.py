@@ -68,6 +68,9 @@ def test_a_damaged_object_is_an_error_naming_the_content(store: ObjectContentSto
     path.write_bytes(whole[:8] + b"!" + whole[9:])
     with pytest.raises(StoreCorruptError, match="its head cannot be read"):
         store.read(ref)
+    path.write_bytes(whole[:40])
+    with pytest.raises(StoreCorruptError, match="its head cannot be read"):
+        store.read(ref)
 
 
 @pytest.mark.sampled

@@ -2,6 +2,7 @@
 
 import random
 import unicodedata
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -17,10 +18,10 @@ from autocontext.memories import (
     format_memory_for_injection,
 )
 from autocontext.memories.budget import InjectionBlock, RankedFact, add_facts, refill
-from autocontext.memories.counting import DEFAULT_COUNTER, ExactOrEstimate
+from autocontext.memories.counting import ExactOrEstimate, default_counter
 from autocontext.memories.document import Fact
 from autocontext.memories.relevance import Repeats
-from autocontext.tokens import get_counter
+from autocontext.tokens import VocabularyCounter, get_counter
 from autocontext.tokens.vocabularies import encoding
 from tests.memories.documents import document, plain_facts
 from tests.profiles import share
@@ -459,7 +460,7 @@ def test_a_whole_that_costs_more_than_its_parts_is_trimmed_from_the_end(budget) 
 # -------------------------------------------------------------------------------------------------------- counting
 def test_b004_a_and_b_exact_and_estimated_counts() -> None:
     text = "This is a test string to count tokens accurately using tiktoken."
-    assert (DEFAULT_COUNTER.count_text(text), EstimateCounter().count_text(text)) == (13, 16)
+    assert (default_counter().count_text(text), EstimateCounter().count_text(text)) == (13, 16)
     corpus = [
         text,
         "def main(argv: list[str]) -> int:\n    return run(parse(argv))[0] + 1\n",
@@ -473,34 +474,31 @@ def test_b004_a_and_b_exact_and_estimated_counts() -> None:
     assert EstimateCounter().count_text(corpus[2]) >= 0.9 * CL100K.count_text(corpus[2])
 
 
-class Failing:
+class Failing(VocabularyCounter):
     """A counter whose vocabulary cannot be had until it is mended."""
 
-    name, exact = "broken", True
+    asked = 0
+    problem: ClassVar[Exception | None] = None
 
-    def __init__(self) -> None:
-        self.asked, self.mended = 0, False
-
-    def count_text(self, text: str) -> int:
-        self.asked += 1
-        if not self.mended:
-            raise AutoContextError("the vocabulary is damaged")
-        return 1
-
-    count = bound = count_text
+    def load(self) -> None:
+        type(self).asked += 1
+        if self.problem is not None:
+            raise self.problem
+        super().load()
 
 
-def test_a_counter_that_fails_is_replaced_by_an_estimate_for_ten_minutes() -> None:
-    broken, now = Failing(), [0.0]
-    counter = ExactOrEstimate(broken, clock=lambda: now[0])
-    assert (counter.count_text("abcd" * 4), counter.name, counter.exact) == (4, "estimate", False)
+@pytest.mark.parametrize("problem", [AutoContextError("it is damaged"), ImportError("tiktoken"), OSError("no file")])
+def test_a_vocabulary_that_fails_is_replaced_by_an_estimate_for_ten_minutes(problem: Exception) -> None:
+    now, Failing.asked, Failing.problem = [0.0], 0, problem
+    counter = ExactOrEstimate(Failing("cl100k_base"), clock=lambda: now[0])
+    assert (counter().count_text("abcd" * 4), counter().name, counter().exact) == (4, "estimate", False)
     now[0] = 599.0
-    assert counter.count_text("abcd") == 1
-    assert broken.asked == 1
-    broken.mended, now[0] = True, 600.0
-    assert (counter.count_text("abcd" * 4), counter.name, counter.exact) == (1, "broken", True)
-    _, report = compose(EXAMPLE, None, InjectionSettings(), counter=ExactOrEstimate(Failing()))
+    assert counter().count_text("abcd") == 1
+    assert Failing.asked == 1
+    _, report = compose(EXAMPLE, None, InjectionSettings(), counter=counter())
     assert (report.counter, report.exact) == ("estimate", False)
+    Failing.problem, now[0] = None, 600.0
+    assert (counter().count_text("abcd" * 4), counter().name, counter().exact) == (4, "cl100k_base", True)
 
 
 # --------------------------------------------------------------------------------------------------------- rankers
