@@ -22,8 +22,8 @@ from autocontext.prompts import PromptConfig
 _SMALLEST_WINDOW = 500
 """Tokens; in smaller windows the marks and tags of notes take more than they save."""
 _FILLED, _FILLED_SMALL = 0.85, 0.90
-"""`target_ratio` of the three distances, from 8,000 tokens on and up to 4,000: what a pass leaves of the window. More for
-the next steps would be taken from what they need to know."""
+"""`target_ratio` of the three distances, from 8,000 tokens on and up to 4,000: what a pass leaves of the window. More
+room for the next steps would be taken from what they need to know."""
 _SMALL_WINDOW = 4_000
 """Tokens; from here to twice as many the near part grows."""
 _LONGEST_NUMBER = 20

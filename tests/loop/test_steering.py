@@ -127,6 +127,7 @@ def test_the_agent_condenses_between_two_tasks(run: Run, memory: AutoContextMemo
 
 @pytest.mark.sampled
 def test_compact_condenses_with_a_focus_and_asks_no_model(run: Run, memory: AutoContextMemory) -> None:
+    memory.add({"role": "user", "content": "Note each odd line of a day, and why it is odd. " * 90})
     with FakeOpenAI(window=16_000, default=script(*(("read_log", {"day": n}) for n in range(1, 3)))) as service:
         run(service.base_url, memory, [read_log])
         asked = len(service.requests)

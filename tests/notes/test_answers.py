@@ -1222,7 +1222,10 @@ def test_what_stands_above_and_below_what_is_told_is_marked(first: str, last: st
         ),
         ('"MIME-Version: 1.0\\n"\n"Content-Transfer-Encoding: 8bit\\n"\n{}', "msgstr bokningen är bekräftad"),
         ("total 36\ndrwxr-xr-x 4 ann ann 4096 Nov 28 .\ndrwxr-xr-x 9 ann ann 4096 Nov 28 ..\n{}", "größe.md"),
-        ("#!/usr/bin/env python3\nimport mpmath.libmp as mlib2\nfrom .errors import Cron5Error\n{}", "limit_of_rows: yes"),
+        (
+            "#!/usr/bin/env python3\nimport mpmath.libmp as mlib2\nfrom .errors import Cron5Error\n{}",
+            "limit_of_rows: yes",
+        ),
         ('<div id="content" class="page2">\n<p><a id="7">\n{}\n</a></p>\n</body></html>', "예약은 사흘 전까지 취소"),
     ],
 )
