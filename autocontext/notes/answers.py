@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from autocontext.caches import cached
 from autocontext.messages import ToolResultBlock
@@ -50,7 +50,7 @@ _MOST_ERRORS = 20
 _ALONE = 2.0
 """Worth of a line that is like no other in a result whose lines are mostly alike."""
 _SHARED = 0.003
-"""Share of its worth that remains of a line that the tool's answer before has, too: the head or foot of a page."""
+"""Share of its worth that remains of a line that other answers of the tool have, too: the head or foot of a page."""
 _CHANGED = 2.0
 """Worth of a line or field that the answer before on the same thing does not have: what is so since then."""
 _OUTERMOST = 1.0
@@ -86,6 +86,8 @@ _MOST_FIELDS = 200
 """Fields of a JSON text that are considered."""
 _LONGEST_RECORD = 160
 """Characters of a record that is not cut."""
+_SHORT = 3
+"""Characters; so short a line stands in a call by chance."""
 _ECHO = 8
 """Characters of a part of several commands; a line with it is an echo."""
 _OF_ECHO = 0.01
@@ -152,12 +154,11 @@ _LEAST_WRAPPED = 5
 _IN_PROSE = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[.,;]?(?: |$)")
 """What such a line goes on with: a word."""
 _FRAME = re.compile(
-    r"(?:<[^<>]{1,400}>\s*)+\Z"
-    r"|\"?(?:Message-ID|MIME-Version|Content-(?:Type|Transfer-Encoding)|Received|Return-Path|DKIM-[\w-]+|X-[\w-]+): "
-    r"|[bcdlps-][rwxsStT-]{9}[+.@]? .* \.{1,2}\Z|total \d+\Z|#!/"
-    r"|(?:at \S|File \"|\^+$|~+|\.\.\. \d+ more)"
-    r"|<(?:!doctype|\?xml|html|head|meta|link|script|style|body)\b|\"?(?:-//W3C//|https?://www\.w3\.org/)",
-    re.IGNORECASE,
+    r"at \S|File \"|\^+$|~+|\.\.\. \d+ more|#!/|[bcdlps-][rwxsStT-]{9}[+.@]? .* \.{1,2}\Z"
+    r"|(?:</?[A-Za-z][\w-]*(?: (?:class|id|style|href|src|rel|role|lang)=\"[^\"<>]{0,200}\")* ?/?>\s*)+\Z"
+    r"|<(?i:!doctype|\?xml|html|head|meta|link|script|style|body)\b|\"?(?:-//W3C//|https?://www\.w3\.org/)"
+    r"|\"?(?:Message-I[Dd]|MIME-Version|Content-(?:Type|Transfer-Encoding)|Return-Path|DKIM-Signature"
+    r"|X-(?:Mailer|Spam|Originating|Received|MS|Google)[\w-]*|Received(?=: (?:from|by) )): "
 )
 """A line of a stack trace, of the head of a page, mail or script, of tags alone, or of a folder's own entries."""
 _HEADER = re.compile(r"(?:\w{1,20} ?)?errors?:", re.IGNORECASE)
@@ -211,6 +212,10 @@ _SHORT_TEXT, _BESIDE = 40, 2
 """Lines up to which a text is about one thing, and lines before and after one that are about the same."""
 _MOST_TRIED = 6
 """Lines that may stand beside the best one: what is left of the room is no reason to quote one that tells little."""
+
+
+Used: TypeAlias = Callable[[frozenset[str]], float]
+"""How much other messages name some values, together."""
 
 
 class Answer(NamedTuple):
@@ -304,13 +309,13 @@ def telling(
     looks: bool = False,
     beside: Container[str] = (),
     changed: Container[str] = (),
-    used: Callable[[frozenset[str]], float] = lambda _: 0.0,
+    used: Used = lambda _: 0.0,
 ) -> list[tuple[int, str]]:
     """The lines or fields of a result that tell most, best first, each with its place in the text's order.
 
     `call` are the words of the call, whose echo is no answer. A call that only `looks` finds texts about errors, which
-    are no reasons. `beside` are the shapes of lines and fields of the tool's answer before, which do not tell this one
-    from it; `changed` are those that the answer before on the same thing did not have. `used` returns how much other
+    are no reasons. `beside` are lines and fields of other answers of the tool, which do not tell this one from
+    them; `changed` are those that the answer before on the same thing did not have. `used` returns how much other
     messages name some values.
     """
     if answer.empty:
@@ -318,16 +323,15 @@ def telling(
     text = _unwrapped(text)
 
     def weighed(worth: float, piece: str) -> float:
-        worth += min(2.0, used(known_values(_KEYS.sub("", piece)[:_LONGEST_LINE]))) * (worth > _OF_ECHO)
         if (item := piece.rstrip(",")) in changed:
             return worth + _CHANGED * (worth > _OF_ECHO)
         return worth * (_SHARED if shape_of(item) in beside else 1.0)
 
-    if _is_json(text) and (fields := list(_fields(text, call))):
+    if _is_json(text) and (fields := list(_fields(text, call, used))):
         return _best((weighed(worth, field), i, field) for worth, i, field in fields)
     lines = _Lines(_lines(text), _lines_of_files(text), call, failed=bool(answer.status), looks=looks)
     places = _with_records(lines.said)
-    rated = [(weighed(lines.rate(k), line), places[k], line) for k, (_, line) in enumerate(lines.said)]
+    rated = [(weighed(lines.rate(k, used), line), places[k], line) for k, (_, line) in enumerate(lines.said)]
     # An echo of the call only if nothing else came back.
     least = _OF_BEST * max((worth for worth, _, _ in rated), default=0.0)
     answers = [item for item in rated if item[0] > (least if item[2] in lines.numbered else _OF_ECHO)]
@@ -387,11 +391,11 @@ class _Lines:
             and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for _, line in lines)
         )
 
-    def rate(self, k: int) -> float:
+    def rate(self, k: int, used: Used) -> float:
         """What a line is worth by its words and by its place."""
         line = self.said[k][1]
         words = without_number(line) if line in self.numbered else line
-        worth = _worth(words, self._call, self._parts, reasons=self._reasons)
+        worth = _worth(words, self._call, self._parts, used, reasons=self._reasons)
         worth += self._by_place(k) * (worth > _OF_ECHO)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(self.said[k - 1][1]):
             worth += _EXCEPTION
@@ -541,15 +545,17 @@ def _parts(call: str) -> list[str]:
     return [part for part in parts if len(part) >= _ECHO] if len(parts) > 1 else []
 
 
-def _worth(line: str, call: str, parts: Sequence[str], *, reasons: float) -> float:
+def _worth(line: str, call: str, parts: Sequence[str], used: Used, *, reasons: float) -> float:
     """How much a line tells, 0 if it is no answer; `reasons` is what a word of an error is worth."""
     if _says_nothing(line):
         return 0.0
-    if line in call or (any(part in line for part in parts) and not ERROR.search(line, 0, _LONGEST_LINE)):
+    repeats = any(part in line for part in parts) and not _may_give_reason(line[:_LONGEST_LINE])
+    if repeats or (len(line) > _SHORT and line in call):
         return _OF_ECHO
     worth = 0.3 + 0.5 * (len(line) >= 12) + 0.3 * any(map(str.isdigit, line))
     if _may_give_reason(line[:_LONGEST_LINE]):
         worth += _EXCEPTION if reasons and _IS_EXCEPTION.match(line) else reasons
+    worth += used(known_values(line[:_LONGEST_LINE]))
     return worth * (_OF_FRAME if _FRAME.match(line) or IMPORT.match(line) else 1.0)
 
 
@@ -561,7 +567,7 @@ def _says_nothing(line: str) -> bool:
     return all(_HOLDS_NOTHING.fullmatch(field.strip(_BRACKETS)) for field in fields)
 
 
-def _fields(text: str, call: str = "") -> Iterator[tuple[float, int, str]]:
+def _fields(text: str, call: str = "", used: Used = lambda _: 0.0) -> Iterator[tuple[float, int, str]]:
     """The fields of a JSON text with their keys, word for word, each with its worth, and its place by its record."""
     place = end = 0
     inside = text.index("{") + 1 if text.lstrip().startswith("{") else 0  # the whole is no record among others
@@ -586,11 +592,11 @@ def _fields(text: str, call: str = "") -> Iterator[tuple[float, int, str]]:
                 within = within[:-1] or [0]
         end = field.end()
         if field["key"] is None:
-            worths = [_worth_of_field(part) for part in _FIELD.finditer(field.group())]
+            worths = [_worth_of_field(part, used) for part in _FIELD.finditer(field.group())]
         elif _is_said(field, call):
             worths = [_OF_ECHO]
         else:
-            worths = [_worth_of_field(field) + _KEY_WORTH * (RECORD_KEY.search(field["key"]) is not None)]
+            worths = [_worth_of_field(field, used) + _KEY_WORTH * (RECORD_KEY.search(field["key"]) is not None)]
             worths[0] += _OUTERMOST * (worths[0] > 0 and len(path) <= bool(inside))
         if (worth := max(worths, default=0.0)) > 0:
             late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
@@ -607,7 +613,7 @@ def _is_said(field: re.Match[str], call: str) -> bool:
     return (is_phrase or RECORD_KEY.search(field["key"]) is not None) and find(value, call) >= 0
 
 
-def _worth_of_field(field: re.Match[str]) -> float:
+def _worth_of_field(field: re.Match[str], used: Used) -> float:
     """How much a field tells; 0 if it holds nothing."""
     value = field["value"].strip('"')
     if not value or (value == "false" and ERROR.search(field["key"])):
@@ -615,13 +621,15 @@ def _worth_of_field(field: re.Match[str]) -> float:
     if _SUCCEEDED.match(field.group()):
         return _OF_ECHO
     worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value)
-    return worth + 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, _LONGEST_LINE)))
+    worth += 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, _LONGEST_LINE)))
+    return worth + used(known_values(value[:_LONGEST_LINE]))
 
 
 def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int) -> str:
     """What a note says came back, in about `characters` characters: `nothing`, `exit 1: "No module named pytest"`.
 
-    Fields of JSON stand in braces. "…" stands for what is left out: one line would seem to be all that came back.
+    Fields of JSON stand in braces. "…" stands for other lines or fields that say something: one alone would seem to be
+    all that came back.
     """
     if answer.empty or not pieces:
         return f"{answer.status}, nothing" if answer.status else "nothing"

@@ -107,7 +107,7 @@ _DULL = re.compile(
 _DOCSTRING = ('"""', "'''")
 
 AROUND = 60
-"""Messages of a stretch. Values of a message count that the stretches around it name; what it tells is then settled."""
+"""Messages of a stretch. What is told of a message depends on its stretch, the one before and the next one."""
 MOST_CALLS = 1_000
 """One note tells of the newest calls, so its cost does not grow with the history."""
 _MOST_LEAVES = 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -99,7 +99,6 @@ class Deeds:
         self.groups = [Group(tuple(calls), calls[-1]) for calls in groups.values()]
         """Distinct calls, the latest at the end."""
         self._things = self._known_things()
-        self._before = ledger.of_newest_calls(_before)
         self._done = ledger.of_newest_calls(_done)
         self._sorted_labels: dict[str, list[str]] = {}
 
@@ -232,10 +231,10 @@ class Deeds:
             looks=call.looks,
             beside=self._beside(call),
             changed=self._changed(call),
-            used=self._ledger.used_around(call.result),
+            used=self._ledger.used_around(call.result, call.number),
         )
         if len(call.thing) > _SHORT_NAME:  # the line names it already
-            pieces = [(place, piece.replace(call.thing, "…")) for place, piece in pieces]
+            pieces = [(at, text if text == call.thing else text.replace(call.thing, "…")) for at, text in pieces]
         return _Told(pieces, {})
 
     def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[int, str]], longest: int) -> str:
@@ -251,13 +250,13 @@ class Deeds:
         Of markup those of any near answer: pages of a site share their frame. A line that names something, in answers
         about the same thing, is how that stands: the test that still fails.
         """
-        around = (c for c in self._ledger.calls_beside(call, _NEAR) if c.digest != call.digest)
-        near = [c for c in around if 0 < c.result <= call.result + AROUND]
-        before = [c for c in near if c.number < call.number]
-        after = near[len(before) :]
+        before, after = (
+            [c for c in calls if c.digest != call.digest and 0 < c.result <= call.result + AROUND]
+            for calls in self._ledger.calls_beside(call, _NEAR)
+        )
         answers = [self._head_or_foot(c, of=call) for c in (*before[-1:], *after[:1])]
         shared = frozenset.intersection(*answers) if answers else frozenset[str]()
-        return shared.union(line for c in near for line in self._lines_of(c) if line.startswith("<"))
+        return shared.union(line for c in (*before, *after) for line in self._lines_of(c) if line.startswith("<"))
 
     def _head_or_foot(self, other: Call, *, of: Call) -> frozenset[str]:
         """What the answer of another call may share with one as the head or foot of a page."""
@@ -270,7 +269,8 @@ class Deeds:
 
         What differs in an hour, an id or a measure of the tool's own work has not changed.
         """
-        if (before := self._before.get(call)) is None:
+        before = self._ledger.call_before(call)
+        if before is None or not 0 < before.result <= call.result + AROUND:
             return frozenset()
         now, then = map(self._lines_of, (call, before))
         if len(now & then) < _ALIKE * len(now):
@@ -280,7 +280,7 @@ class Deeds:
         return frozenset(changed)
 
     def _lines_of(self, call: Call) -> frozenset[str]:
-        return self._ledger.read(("lines", call), lambda: lines_and_fields(self._ledger.result_of(call)))
+        return lines_and_fields(self._ledger.result_of(call))
 
     # -------------------------------------------------------------------------------------------------------- things
     def _known_things(self) -> dict[str, str]:
@@ -387,19 +387,6 @@ def _names(line: str) -> bool:
 def _is_phrase(answer: str) -> bool:
     """Whether an answer is a quoted phrase of the tool that names, counts and refuses nothing."""
     return answer.removeprefix("… ").startswith('"') and not _names(answer) and not ERROR.search(answer)
-
-
-def _before(calls: Iterable[Call]) -> dict[Call, Call]:
-    """By call, the one before that is equal, or else the one that names the same thing."""
-    found: dict[Call, Call] = {}
-    newest: dict[Hashable, Call] = {}
-    for call in calls:
-        if call.answer is not None:
-            keys = (call.digest, *(("thing", call.thing),) * bool(call.thing))
-            if before := next(filter(None, map(newest.get, keys)), None):
-                found[call] = before
-            newest.update(dict.fromkeys(keys, call))
-    return found
 
 
 def _done(calls: Iterable[Call]) -> dict[str, Call]:

@@ -266,9 +266,9 @@ def _rows_of_reply(text: str) -> tuple[str, ...]:
 def reasons(ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[str] = frozenset()) -> list[Reason]:
     """The agent's reasons, findings and plans, the best first, from all over the span.
 
-    A sentence is worth more the more of its names later messages used, and after an answer that is marked as an error;
-    at most two of a message, each with the heading of its list, and none that only says again what a better or later
-    one says.
+    A sentence is worth more the more of its names the messages around it use, and after an answer that is marked as an
+    error; at most two of a message, each with the heading of its list, and none that only says again what a better or
+    later one says.
     """
     failed = ledger.of_newest_calls(_after_failures)
     rated: list[tuple[float, Reason]] = []
@@ -317,7 +317,7 @@ def _remark(ledger: WorkLedger, number: int, sentence: Sentence) -> _Remark:
     heading = one_line(heading_of(text, sentence.start))
     shown = shorten(f"{heading} … {line}" if heading else line, _REMARK)
     shown += " …" * goes_on(text, sentence)
-    used = min(2.0, ledger.used_around(number)(known_values(said)))
+    used = ledger.used_around(number)(known_values(said))
     return _Remark(said, line, frozenset(items(said)), shown, used)
 
 

@@ -19,7 +19,7 @@ _SEARCH_LIMIT = 64_000
 """Characters of one text that are searched: its head, its tail, and slices between."""
 _SLICES = 8
 _MOST = 400
-"""Most values of one text, so that a listing does not displace everything else."""
+"""Most values of one text: a listing has thousands."""
 _BREAKS = r"\s\"'`()\[\]{}<>|;&,=*$!?\\\x00-\x1f、。，．；：！？（）［］｛｝「」『』【】〈〉《》〔〕“”‘’…・→│"
 _CJK = r"\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 # The pattern itself skips plain words, which are most of a text.

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from heapq import nsmallest
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,6 +31,10 @@ from autocontext.text.protocol_results import printed
 
 _MOST_READ = 8_000
 """What was read in messages and is kept for the next notes."""
+_LOOKED_BACK = 200
+"""Calls before one among which another on the same thing is looked for."""
+_MOST_NAMED = 400
+"""Values of one message: the arguments of a call may be a listing."""
 _HOUR = len("2026-11-26T09")
 """Characters of a time up to its hour."""
 _OFTEN = 3
@@ -95,7 +99,7 @@ class WorkLedger:
         self._memo: dict[Hashable, Any] = {}
         """What notes have worked out about these messages; a further message empties it."""
         self._readings: dict[Hashable, Any] = {}
-        """What they have read in single messages, which never changes."""
+        """What they have read in messages, and in those around them, once that changes no more."""
 
     @classmethod
     def of(cls, messages: Iterable[Msg], *, effects: Mapping[str, Effect] | None = None) -> WorkLedger:
@@ -226,7 +230,7 @@ class WorkLedger:
         return found
 
     def read(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` reads in a message: that never changes, so it is kept for the next notes."""
+        """What `make` reads that never changes, kept for the next notes."""
         if key not in self._readings:
             self._readings[key] = make()
             if len(self._readings) > _MOST_READ:
@@ -263,11 +267,25 @@ class WorkLedger:
         """The newest calls in these messages."""
         return _newest(self.told_calls, only, MOST_CALLS, _number)
 
-    def calls_beside(self, call: Call, most: int) -> list[Call]:
-        """The calls of the same tool before and after one, up to so many of each."""
+    def calls_beside(self, call: Call, most: int) -> tuple[list[Call], list[Call]]:
+        """The calls of the same tool just before and just after one, up to so many of each."""
         places = self._places[call.name, call.typed]
-        at = bisect_left(places, call.number, key=lambda place: self.calls[place].number)
-        return [self.calls[place] for place in places[max(0, at - most) : at + 1 + most]]
+        at = bisect_left(places, self._place_of(call))
+        before, after = places[max(0, at - most) : at], places[at + 1 : at + 1 + most]
+        return [self.calls[place] for place in before], [self.calls[place] for place in after]
+
+    def call_before(self, call: Call) -> Call | None:
+        """The last call before one, not long before, that is equal or names the same thing; None if there is none."""
+        place = self._place_of(call)
+        for other in reversed(self.calls[max(0, place - _LOOKED_BACK) : place]):
+            same = other.digest == call.digest or (call.thing and other.thing == call.thing)
+            if same and other.typed == call.typed:
+                return other
+        return None
+
+    def _place_of(self, call: Call) -> int:
+        at = bisect_left(self.calls, call.number, key=_number)
+        return self.calls.index(call, at)
 
     def sentences_in(self, only: Runs, most: int) -> list[tuple[int, Sentence]]:
         """The user's newest sentences in these messages."""
@@ -313,11 +331,16 @@ class WorkLedger:
         names = sorted(counts, key=firsts.__getitem__)
         return Counter({name: counts[name] for name in names if not is_note_tool(name)})
 
-    def used_around(self, number: int) -> Callable[[Iterable[str]], float]:
-        """How much the messages before and after one name some values, together: 0 to 1 for each."""
-        times = self.read_later(("around", number // AROUND), number, partial(self._times_around, number))
-        own = self._named(number)
-        return lambda values: sum(min(times[value] - (value in own), _OFTEN) for value in values) / _OFTEN
+    def used_around(self, *numbers: int) -> Callable[[frozenset[str]], float]:
+        """How much the messages around these name some values, together: up to 1 for each, and to 2 for all."""
+        first = numbers[0]
+        times = self.remembered(("around", first // AROUND), lambda: self._times_around(first))
+        own = Counter(value for number in numbers for value in self._named(number))
+
+        def used(values: frozenset[str]) -> float:
+            return min(2.0, sum(min(times[value] - own[value], _OFTEN) for value in values) / _OFTEN)
+
+        return used
 
     def _times_around(self, number: int) -> Counter[str]:
         """How many messages of the stretch with this one, of the one before and of the next one name each value."""
@@ -331,6 +354,7 @@ class WorkLedger:
 
 
 def _last_around(number: int) -> int:
+    """The last message of the stretch after that with this one."""
     return (number // AROUND + 2) * AROUND - 1
 
 
@@ -338,7 +362,8 @@ def _named(msg: Msg) -> frozenset[str]:
     if msg.role in ("tool", "system") or is_compressed(msg):
         return frozenset()
     words = known_values(msg.text if msg.role == "assistant" else words_of_user(msg))
-    return words.union(*(argument_values(facts_of(use.input)) for use in msg.tool_uses))
+    values = words.union(*(argument_values(facts_of(use.input)) for use in msg.tool_uses))
+    return values if len(values) <= _MOST_NAMED else frozenset(nsmallest(_MOST_NAMED, values))
 
 
 def _newest(items: Sequence[T], only: Runs, most: int, number: Callable[[T], int]) -> list[T]:

@@ -79,7 +79,9 @@ _DEFINES = re.compile(
 )
 """A line that begins a function or class, in the usual ways of writing one."""
 IMPORT = re.compile(
-    r"(?:from [\w.]+ import|import (?:static |type )?[\w.*{\"'@]|use [\w:]+::|using [\w.]+;|#\s?include\b"
+    r"(?:from [\w.]+ import"
+    r"|import (?:static |type )?(?:[*{\"'@]|[\w.]+(?: as \w+)?(?:, ?[\w.]+)*;?\Z|[\w$, {}]{1,200} from )"
+    r"|use [\w:]+::|using [\w.]+;|#\s?include\b"
     r"|package [\w.]+;?$|(?:const|let|var) .{1,80} = require\()"
 )
 """A line that says where names come from, in the usual ways: what is done with them tells more."""

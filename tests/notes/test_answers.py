@@ -1221,7 +1221,7 @@ def test_what_stands_above_and_below_what_is_told_is_marked(first: str, last: st
             "Paguei eu o envio no balcão",
         ),
         ('"MIME-Version: 1.0\\n"\n"Content-Transfer-Encoding: 8bit\\n"\n{}', "msgstr bokningen är bekräftad"),
-        ("total 36\ndrwxr-xr-x 4 ann ann 4096 Nov 28 .\ndrwxr-xr-x 9 ann ann 4096 Nov 28 ..\n{}", "größe.md"),
+        ("drwxr-xr-x 4 ann ann 4096 Nov 28 .\ndrwxr-xr-x 9 ann ann 4096 Nov 28 ..\n{}", "größe.md"),
         (
             "#!/usr/bin/env python3\nimport mpmath.libmp as mlib2\nfrom .errors import Cron5Error\n{}",
             "limit_of_rows: yes",
@@ -1232,3 +1232,27 @@ def test_what_stands_above_and_below_what_is_told_is_marked(first: str, last: st
 @pytest.mark.parametrize("looks", [True, False])
 def test_what_only_says_what_a_text_is_gives_way_to_what_it_is_about(text: str, words: str, looks: bool) -> None:
     assert words in told(text.format(words), characters=len(words), looks=looks)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Payment run of the day\nReceived: 3 of 4 payments\nclosing the books now", "Received: 3 of 4 payments"),
+        (
+            "patient seen in ward\nX-ray: fracture of left wrist 12\nsigned by someone",
+            "X-ray: fracture of left wrist 12",
+        ),
+        ("import finished: 3 rows in, 2 rejected\nbye bye then all", "import finished: 3 rows in, 2 rejected"),
+        ("some log line of words\n<Response [404]>\nsome other line here", "<Response [404]>"),
+        ('starting the suite\n<testcase name="pay" message="Error: 3 is not 4"/>\nwriting it', "Error: 3 is not 4"),
+    ],
+)
+def test_what_looks_like_the_frame_of_a_text_but_says_something_is_told(text: str, words: str) -> None:
+    assert words in told(text, characters=60)
+
+
+@pytest.mark.parametrize(
+    ("answer", "command"), [("t", "psql -tc 'select paid'"), ("ok", "lookup bob"), ("否", "查询 是否")]
+)
+def test_a_short_answer_is_no_echo_of_a_call_that_has_its_letters(answer: str, command: str) -> None:
+    assert quoted(answer) in told(f"Exit code: 0\nWall time: 0.05 seconds\nOutput:\n{answer}", call=command)

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory
+from autocontext.history.runs import Runs
 from autocontext.messages import Msg
 from autocontext.notes import deeds, shown, speech
 from autocontext.notes.shown import InView
 from autocontext.notes.work import WorkLedger
-from autocontext.testing import conversation, tool_exchange, user
+from autocontext.testing import conversation, tool_exchange, tool_result, user
 from tests.conversations import histories
+from tests.notes.desks import calls, use
 from tests.notes.pages import page
 
 
@@ -116,3 +118,60 @@ def test_a_message_in_view_is_read_once_in_a_pass(monkeypatch: pytest.MonkeyPatc
     assert found[6:] == [*messages[:2], new]
     assert beside.has(("sentence", "Use port 8008 for src/module_8.py."))
     assert not beside.has(("sentence", "Use port 8003 for src/module_3.py."))
+
+
+def ticket(priority: str) -> str:
+    return f"""The ticket was opened by Ann Lee in the north.
+It is about the login page of the shop.
+Its priority is {priority} for the team.
+Nobody has been assigned to the ticket so far."""
+
+
+def told_of_last(ledger: WorkLedger, last: int) -> str:
+    """The line about the last of the calls up to a message."""
+    found = deeds.Deeds(ledger, Runs([(1, last)]), 60)
+    return found.line(found.groups[-1])
+
+
+def kept_and_fresh(messages: list[Msg], read_at: int, last: int) -> tuple[str, str]:
+    """The line of a ledger that was read at a message, and of one that was not."""
+    kept = WorkLedger.of(messages[:read_at])
+    told_of_last(kept, last)
+    for msg in messages[read_at:]:
+        kept.append(msg)
+    return told_of_last(kept, last), told_of_last(WorkLedger.of(messages), last)
+
+
+def test_a_late_result_changes_no_line_of_an_earlier_one() -> None:
+    messages = [
+        user("Look after the ticket."),
+        calls("", use("a", "update_ticket", ticket_id="T-100", note="x")),
+        calls("", use("b", "get_ticket", ticket_id="T-100")),
+        tool_result("b", ticket("low")),
+        *(user(f"And number {n}?") for n in range(130)),
+        tool_result("a", ticket("high")),
+    ]
+    kept, fresh = kept_and_fresh(messages, 134, 4)
+    assert kept == fresh
+
+
+def test_an_answer_tells_the_same_however_many_calls_came_after_it() -> None:
+    messages = [
+        *tool_exchange("update_ticket", {"ticket_id": "T-100", "note": "x"}, ticket("low")),
+        *tool_exchange("get_ticket", {"ticket_id": "T-100"}, ticket("high")),
+    ]
+    messages += [m for n in range(999) for m in tool_exchange("ping", {"host": f"h{n}"}, f"pong {n} from afar")]
+    kept, fresh = kept_and_fresh(messages, 204, 4)
+    assert kept == fresh
+
+
+def test_calls_beside_one_are_its_neighbours_also_within_a_message() -> None:
+    message = calls("", *(use(f"c{n}", "grep", pattern=f"k{n}") for n in range(12)))
+    ledger = WorkLedger.of([message, *(tool_result(f"c{n}", f"found {n}") for n in range(12))])
+    before, after = ledger.calls_beside(ledger.calls[6], 2)
+    assert [call.label for call in (*before, *after)] == ["k4", "k5", "k7", "k8"]
+
+
+def test_what_a_call_names_itself_is_not_used_by_others() -> None:
+    ledger = WorkLedger.of(tool_exchange("read", {"path": "src/app_main.py"}, "src/app_main.py has 3 lines"))
+    assert ledger.used_around(2, 1)(frozenset(["src/app_main.py"])) == 0.0
