@@ -277,7 +277,8 @@ class Reading:
             said = squeezed(text)
 
             def stands_there(stretch: str) -> bool:
-                if stands(stretch, text) or squeezed(stretch.strip("…").replace('" "', "")) in said:
+                bare = squeezed(stretch.strip("…").replace('" "', ""))  # the words may have such quotes, too
+                if stands(stretch, text) or bare in said or bare in squeezed(text.replace('" "', "")):
                     return True
                 lines = stretch.split('" "')
                 return "…" in stretch and all(stands(x, text) or squeezed(x.strip("…")) in said for x in lines)
