@@ -338,7 +338,8 @@ class WorkLedger:
         own = Counter(value for number in numbers for value in self._named(number))
 
         def used(values: frozenset[str]) -> float:
-            return min(2.0, sum(min(times[value] - own[value], _OFTEN) for value in values) / _OFTEN)
+            # A call may be far from its late result, and then is not among the messages around it.
+            return min(2.0, sum(min(max(0, times[value] - own[value]), _OFTEN) for value in values) / _OFTEN)
 
         return used
 

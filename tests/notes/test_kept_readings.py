@@ -175,3 +175,7 @@ def test_calls_beside_one_are_its_neighbours_also_within_a_message() -> None:
 def test_what_a_call_names_itself_is_not_used_by_others() -> None:
     ledger = WorkLedger.of(tool_exchange("read", {"path": "src/app_main.py"}, "src/app_main.py has 3 lines"))
     assert ledger.used_around(2, 1)(frozenset(["src/app_main.py"])) == 0.0
+    late = [calls("", use("a", "read", path="src/app_main.py")), *(user("Wait.") for _ in range(200))]
+    ledger = WorkLedger.of([*late, tool_result("a", "src/app_main.py has 3 lines"), user("Is src/app_main.py read?")])
+    assert ledger.used_around(202, 1)(frozenset(["src/app_main.py"])) == 0.0
+    assert ledger.used_around(202, 2)(frozenset(["src/app_main.py"])) > 0
