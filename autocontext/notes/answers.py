@@ -186,6 +186,7 @@ _PART_OF = re.compile(r'"(?:[^"\\]|\\.){1,80}": … ')
 _RECORD = re.compile(rf"(?:{_PART_OF.pattern})?(?:{_KEY})?\{{(.*)\}},?")
 """A short record, after the name of the list it stands in."""
 _KEYS = re.compile(_KEY)
+_NOTHING = re.compile(r"\bnull\b")
 _CLAUSE = re.compile(r"[,;] |[，；、。]| [—–-] ")
 """What ends a clause."""
 _ITEM = re.compile(r"(?:\d{1,3}([.)])|([-*•])|(<li))[ >]\S")
@@ -313,6 +314,8 @@ def telling(
 ) -> list[tuple[int, str]]:
     """The lines or fields of a result that tell most, best first, each with its place in the text's order.
 
+    The last one has no text if there is something else that none of them tells.
+
     `call` are the words of the call, whose echo is no answer. A call that only `looks` finds texts about errors, which
     are no reasons. `beside` are lines and fields of other answers of the tool, which do not tell this one from
     them; `changed` are those that the answer before on the same thing did not have. `used` returns how much other
@@ -328,7 +331,8 @@ def telling(
         return worth * (_SHARED if shape_of(item) in beside else 1.0)
 
     if _is_json(text) and (fields := list(_fields(text, call, used))):
-        return _best((weighed(worth, field), i, field) for worth, i, field in fields)
+        best = _best((weighed(worth, field), i, field) for worth, i, field in fields)
+        return [*best, (max(best)[0] + 1, "")] if best and _has_lists_of_values(text) else best
     lines = _Lines(_lines(text), _lines_of_files(text), call, failed=bool(answer.status), looks=looks)
     places = _with_records(lines.said)
     rated = [(weighed(lines.rate(k, used), line), places[k], line) for k, (_, line) in enumerate(lines.said)]
@@ -606,6 +610,12 @@ def _fields(text: str, call: str = "", used: Used = lambda _: 0.0) -> Iterator[t
             yield late, place * _RECORD_PLACES + within[-1], said
 
 
+@cached(_READ)
+def _has_lists_of_values(text: str) -> bool:
+    """Whether a JSON text holds something beside its fields: without a mark they would seem to be all of it."""
+    return any(map(str.isalnum, _NOTHING.sub("", _KEYS.sub("", _FIELD.sub("", text)))))
+
+
 def _is_said(field: re.Match[str], call: str) -> bool:
     """Whether a field only says again what its call says: the key of the record, or a phrase such as a reason."""
     value = field["value"].strip('"')
@@ -641,7 +651,7 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
         if end > 0:
             first = first[: end + 1] + "…"
         else:  # a whole line tells more than the beginning of one, but a failure may not stand for what came back
-            short = (piece for piece in pieces[:_NEXT_BEST] if len(piece[1]) <= characters)
+            short = (piece for piece in pieces[:_NEXT_BEST] if 0 < len(piece[1]) <= characters)
             place, first = next((piece for piece in short if not _word_of_error(piece[1])), pieces[0])
     chosen = {place: _cut(first, characters)}
     _add_beside(chosen, pieces, characters - len(chosen[place]))
@@ -660,9 +670,9 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     others = [place for place, piece in pieces if piece not in told]
     head = "… " if any(other < places[0] for other in others) else ""
     tail = " …" if any(other > places[-1] for other in others) else ""
-    if all(_BEGINS_JSON.match(piece) for _, piece in pieces):  # one line of JSON may be an example in a text
+    if all(_BEGINS_JSON.match(piece) for _, piece in pieces if piece):  # one line of JSON may be an example in a text
         shown = _safe(" … ".join(map(" ".join, stretches)).rstrip(","))
-        if head or tail or not (shown.startswith("{") and _RECORD_OR_FIELD.fullmatch(shown)):
+        if head or tail or len(chosen) > 1 or not (shown.startswith("{") and shown.endswith("}")):
             shown = f"{{{head}{shown}{tail}}}"
     else:  # each line in quotes of its own: two rows are not one, and no sentence
         shown = " … ".join(" ".join(map(quoted, lines)) for lines in stretches)
@@ -698,7 +708,8 @@ def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left:
     for place, piece in pieces:
         if len(best) == _MOST_TRIED:
             break
-        best.setdefault(piece, place)
+        if piece:
+            best.setdefault(piece, place)
     for piece, place in _of_one_thing(at, pieces, best).items():
         of = _record_of(place)
         size = len(piece.removeprefix(part)) + 3

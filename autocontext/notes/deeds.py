@@ -90,10 +90,10 @@ class Deeds:
         calls = ledger.calls_in(only)
         notes = set(filter(is_note_tool, {call.name for call in calls}))
         self.calls = [call for call in calls if call.name not in notes]
-        self._by_tool: dict[str, list[Call]] = defaultdict(list)
+        self._labels_of: dict[str, set[str]] = defaultdict(set)
         groups: dict[int, list[Call]] = {}
         for call in self.calls:
-            self._by_tool[call.name].append(call)
+            self._labels_of[call.name].add(call.label)
             groups[call.digest] = equal = groups.pop(call.digest, [])
             equal.append(call)
         self.groups = [Group(tuple(calls), calls[-1]) for calls in groups.values()]
@@ -114,7 +114,7 @@ class Deeds:
     def _labels(self, tool: str) -> list[str]:
         """The different labels of a tool's calls, sorted."""
         if tool not in self._sorted_labels:
-            self._sorted_labels[tool] = sorted({call.label for call in self._by_tool.get(tool, ())})
+            self._sorted_labels[tool] = sorted(self._labels_of[tool])
         return self._sorted_labels[tool]
 
     def _begins(self, call: Call) -> int:

@@ -821,7 +821,7 @@ def test_a_record_of_a_list_is_told_with_the_name_of_the_list_where_there_is_roo
 ) -> None:
     text = json.dumps({"seats": [[1, 2]], key: [record]}, ensure_ascii=False)
     said = json.dumps(record, ensure_ascii=False)
-    assert told(text, characters=120) == f'{{"{key}": … {said}}}'
+    assert told(text, characters=120) == f'{{"{key}": … {said} …}}'
     assert said in told(text, characters=len(said))
 
 
@@ -1256,3 +1256,24 @@ def test_what_looks_like_the_frame_of_a_text_but_says_something_is_told(text: st
 )
 def test_a_short_answer_is_no_echo_of_a_call_that_has_its_letters(answer: str, command: str) -> None:
     assert quoted(answer) in told(f"Exit code: 0\nWall time: 0.05 seconds\nOutput:\n{answer}", call=command)
+
+
+@pytest.mark.parametrize(
+    ("record", "marked"),
+    [
+        ({"id": "o-1", "items": ["chair", "table"]}, True),
+        ({"Nr": "A-7", "Mengen": [3, 4]}, True),
+        ({"订单": "D8", "标签": [["急"], []]}, True),
+        ({"id": "o-1", "items": [], "note": None, "of": {}}, False),
+        ({"id": "o-1", "paid": True, "by": {"name": "Ann"}}, False),
+    ],
+)
+def test_fields_beside_a_list_of_values_do_not_look_like_the_whole_record(record: dict[str, Any], marked: bool) -> None:
+    answer = told(json.dumps(record, ensure_ascii=False), characters=300)
+    assert ("…" in answer.replace('": … ', '": ')) is marked
+
+
+@pytest.mark.parametrize("record", [{"names": ["a", "b"]}, {"Mengen": [3, 4]}, {"标签": ["急"]}])
+def test_a_record_without_fields_stands_in_its_own_braces(record: dict[str, Any]) -> None:
+    text = json.dumps(record, ensure_ascii=False)
+    assert told(text) == text
