@@ -43,7 +43,7 @@ _LONGEST_JSON = 50_000
 _READ = 256
 """Results that are kept as they were read, and their lines: the notes of a pass, and of the next, tell the same."""
 _LINES = 8_192
-"""Lines of which it is kept whether they say nothing, and whether they may give a reason."""
+"""Lines of which it is kept whether they say nothing, whether they may give a reason, and their shape."""
 _FIRST_LINES, _LAST_LINES = 20, 40
 """Lines of a long result that are considered, beside those that look like errors."""
 _MOST_ERRORS = 20
@@ -187,6 +187,7 @@ _RECORD = re.compile(rf"(?:{_PART_OF.pattern})?(?:{_KEY})?\{{(.*)\}},?")
 """A short record, after the name of the list it stands in."""
 _KEYS = re.compile(_KEY)
 _NOTHING = re.compile(r"\bnull\b")
+"""A value of JSON that says nothing."""
 _CLAUSE = re.compile(r"[,;] |[，；、。]| [—–-] ")
 """What ends a clause."""
 _ITEM = re.compile(r"(?:\d{1,3}([.)])|([-*•])|(<li))[ >]\S")
@@ -314,12 +315,10 @@ def telling(
 ) -> list[tuple[int, str]]:
     """The lines or fields of a result that tell most, best first, each with its place in the text's order.
 
-    The last one has no text if there is something else that none of them tells.
-
-    `call` are the words of the call, whose echo is no answer. A call that only `looks` finds texts about errors, which
-    are no reasons. `beside` are lines and fields of other answers of the tool, which do not tell this one from
-    them; `changed` are those that the answer before on the same thing did not have. `used` returns how much other
-    messages name some values.
+    The last one has no text if there is something else that none of them tells. `call` are the words of the call, whose
+    echo is no answer. A call that only `looks` finds texts about errors, which are no reasons. `beside` are lines and
+    fields of other answers of the tool, which do not tell this one from them; `changed` are those that the answer
+    before on the same thing did not have. `used` returns how much other messages name some values.
     """
     if answer.empty:
         return []
@@ -452,6 +451,7 @@ def lines_and_fields(text: str) -> frozenset[str]:
     return frozenset(piece.rstrip(",") for piece in fields or [line for _, line in _lines(text)])
 
 
+@cached(_LINES)
 def shape_of(line: str) -> str:
     """A line that measures the tool's own work, without the figure: "Wall time: 0.05 seconds" heads every answer."""
     measure = MEASURE.fullmatch(line)

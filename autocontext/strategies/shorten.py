@@ -123,7 +123,7 @@ class Shorten:
         ]
 
     def _chosen(self, view: View) -> dict[int, _Short]:
-        """By place, short forms that together save the excess and more: all longer ones, the oldest first, then all.
+        """By place, short forms that together save the excess: all longer ones, the oldest first, then all.
 
         What only repeats its call goes before them. What the agent is working on keeps its room until all others are
         short.
