@@ -137,8 +137,9 @@ class AutoContextConfig(Value):
     """Most images in a request: where there are more, a pass puts lines in the place of older ones until half of this
     number is left. Images that the model has not answered yet stay. 0 for none at all, None for no limit."""
     max_request_bytes: int | None = Field(default=4_000_000, ge=1)
-    """Most bytes of the messages of a request: where there are more, older images give way until half of what the texts
-    leave is free, and those that the model has not answered yet, if nothing else helps. None for no limit."""
+    """Most bytes of the messages of a request: where there are more, older images and files give way until half of what
+    the texts leave is free, and images that the model has not answered yet, if nothing else helps. None for no limit.
+    """
 
     # --- notes
     ledger_ratio: float = Field(default=0.10, ge=0, le=0.5)

@@ -73,6 +73,8 @@ class CompressionReport(Value):
     pass or process was running."""
     reason: str = ""
     tokens_before: int = 0
+    """Like all tokens here by the memory's own counter, also where `record_usage` has told that the provider's count is
+    another."""
     tokens_after: int = 0
     messages_before: int = 0
     messages_after: int = 0

@@ -8,43 +8,58 @@ from __future__ import annotations
 
 import time
 import uuid as uuids
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
-from autocontext.compression.limits import Limits
+from autocontext.compression.limits import Limits, Pacing
 from autocontext.compression.loading import Loading
 from autocontext.compression.restoring import enlarging_entries, is_readable, made_for_less, restore_entries
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig, as_config
-from autocontext.errors import ConfigError, Conflict, InvalidMessage, NoSuchMessage, StateError, did_you_mean, short
+from autocontext.errors import (
+    ConfigError,
+    Conflict,
+    ContextOverflowError,
+    InvalidMessage,
+    NoSuchMessage,
+    StateError,
+    did_you_mean,
+    short,
+)
 from autocontext.events import CompressionEvent, CompressionReport, Health, Repeats, UsageTotals
-from autocontext.flows import Flow, method, sync_and_async
+from autocontext.flows import Flow, compute, method, sync_and_async
 from autocontext.flows.forking import fork_lock
+from autocontext.flows.logs import logger
 from autocontext.flows.threads import in_thread
 from autocontext.formats.blocks import block_first
 from autocontext.formats.provider_messages import ProviderMessages
+from autocontext.formats.refusals import is_too_long
+from autocontext.formats.usage import input_tokens_of
 from autocontext.history import numbering, state
 from autocontext.history.children import child_id, child_of, id_at, split
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
+from autocontext.history.following import follow_entries
 from autocontext.history.log import Log, ViewChange
-from autocontext.history.requests import open_request
-from autocontext.history.undoing import later_compression, undo_entry
+from autocontext.history.requests import open_request, without_lost_reasoning
+from autocontext.history.undoing import later_compression, return_entries, undo_entry
 from autocontext.history.view import View
-from autocontext.messages import Msg, as_messages, is_tool_message
+from autocontext.messages import Msg, as_messages, is_reasoning, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.models.opening import checked_model, open_model
-from autocontext.plan import PlanLike, is_plan
+from autocontext.plan import PlanLike, check_plan
 from autocontext.stores import SessionKey, SessionStore
-from autocontext.stores.checks import check_text, json_text
+from autocontext.stores.checks import check_text, json_text, plain
 from autocontext.stores.closing import Closing
 from autocontext.stores.journal import Journal
 from autocontext.stores.protocol import Position, checked_store, version_of
 from autocontext.text.rendering import status_line
-from autocontext.tokens import TokenCounter, get_counter
+from autocontext.tokens import TokenCounter, VocabularyCounter, get_counter
+from autocontext.tokens.guarded import guarded
 from autocontext.tools import ContextOffloadTool, lacks_reload
 
 if TYPE_CHECKING:
@@ -53,6 +68,26 @@ if TYPE_CHECKING:
     from autocontext.stores.database_sessions import DatabaseSessionStore
 
 T = TypeVar("T")
+_log = logger("autocontext.passes")  # the name that docs/production.md gives
+_USAGE_TOO_SMALL = (
+    "record_usage: %d tokens are less than a quarter of what is sent (about %d) and are not used. Anthropic's "
+    "input_tokens leaves out what its cache had: pass reply.usage"
+)
+_REFUSED = "session %r: the service refused a request as too long; by our own count it had %d of %d tokens. %s"
+_COUNTER_FAILED = "session %r: the token counter: %s. What it fails on counts as bytes / 4; this is said once"
+
+
+class _Learned(NamedTuple):
+    """What a refusal has taught: `correction` in place of the one `before`."""
+
+    own: int
+    """Tokens of the view that was refused, by our own counter."""
+    before: int
+    correction: int
+    pacing: Pacing
+    """As it was before the pass."""
+    sent: Sequence[str]
+    """Ids of the view that was read last."""
 
 
 class AutoContextMemory(ProviderMessages, Closing):
@@ -82,13 +117,13 @@ class AutoContextMemory(ProviderMessages, Closing):
     ) -> None:
         owner = type(self).__name__
         self.unsent = set()
+        self._told_usage = False
         self.opened_store: DatabaseSessionStore | None = None
         """The store that `open` has made; None for a memory that was made otherwise."""
         self.config = as_config(config, owner)
         checked_model(model, owner)
         checked_store(store, owner)
-        if plan is not None and not is_plan(plan):
-            raise ConfigError(f"{owner}.plan: {short(plan)} is not a plan; write Plan(name=..., subtasks=...)")
+        check_plan(f"{owner}.plan", plan)
         if session_id == "":
             raise ConfigError(f'{owner}.session_id: "" names no session; leave it out to begin a new one')
         if session_id is not None and store is None:
@@ -96,7 +131,7 @@ class AutoContextMemory(ProviderMessages, Closing):
                 f"{owner}.session_id: without a store nothing is kept under {session_id!r}; "
                 "pass store=SqliteSessionStore(path) too, or leave it out"
             )
-        self.session = SessionKey(user_id, session_id or str(uuids.uuid4()))
+        self.session = SessionKey(plain(user_id), plain(session_id or str(uuids.uuid4())))
         self._lock = fork_lock()
         self._store = store
         self._children_store = store
@@ -104,7 +139,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         self._model, self._clock = model, clock
         self._journal = Journal(store, self.session, self._lock, self._after_entry)
         log = self._journal.log
-        counter = _counter(self.config, model)
+        counter = guarded(_counter(self.config, model), self._tell_counter)
         loading = Loading(counter)
         self._tokens = TokenSum(counter, log, loading.wait, window=self.config.max_token)
         self._pass_runner = PassRunner(
@@ -121,6 +156,10 @@ class AutoContextMemory(ProviderMessages, Closing):
         """Whether it was looked at, since this memory was opened, if the session comes from a smaller window."""
         self._overhead: tuple[str, ...] = ()
         self.set_overhead()
+        self._last_read: Sequence[str] = ()
+        """Ids of the view when it was read last, to be sent."""
+        self._recovered = (-1, 0)
+        """Number of entries, and the correction of the view, after the last refusal that a pass has helped."""
         self._count_cache: dict[int, tuple[Msg, int]] = {}
         """By identity, the messages of the last `count` that were not in view, with their tokens."""
 
@@ -211,7 +250,7 @@ class AutoContextMemory(ProviderMessages, Closing):
     def _before_passes(self) -> None:
         """Put back what has no reason to be out of view: before the passes, which may compress it."""
         if self.config.provider_compaction == "instead":
-            self._restore_compacted()
+            self._restore_compacted(lambda: True)
         if not self._enlarged:
             with self._lock:
                 self._enlarged = not made_for_less(self._log, self.config)
@@ -243,6 +282,7 @@ class AutoContextMemory(ProviderMessages, Closing):
     def _shown(self) -> list[Msg]:
         with self._lock:
             log = self._log
+            self._last_read = tuple(log.view_ids)
             return block_first(log.view_messages) if log.compactions else list(log.view_messages)
 
     def make_readable(self, provider: str) -> None:
@@ -250,25 +290,29 @@ class AutoContextMemory(ProviderMessages, Closing):
 
         From then on they are compressed like any others. `to_openai`, `to_responses` and `to_anthropic` call it.
         """
-        with self._lock:
-            if self._log.compactions and not all(is_readable(m, provider) for m in self._log.view_messages):
-                self._restore_compacted()
+        self._restore_compacted(lambda: not all(is_readable(m, provider) for m in self._log.view_messages))
 
     async def amake_readable(self, provider: str) -> None:
         """`make_readable` without blocking the event loop."""
         if await self._pass_runner.locked(lambda: bool(self._log.compactions)):
             await in_thread(lambda: self.make_readable(provider))
 
-    def _restore_compacted(self) -> None:
-        with self._lock:
-            if self._log.compactions and (entries := restore_entries(self._log, self._token_sum, self.config)):
-                self._journal.commit(*entries)
+    def _restore_compacted(self, is_due: Callable[[], bool]) -> None:
+        def entries() -> list[Entry]:
+            due = self._log.compactions and is_due()
+            return restore_entries(self._log, self._token_sum, self.config) if due else []
+
+        self._journal.commit_anew(entries)
 
     def as_sent(self, messages: Iterable[Msg]) -> list[Msg]:
         """The messages of a request in a form that strict services take; with `show_status`, the status line is last.
 
         The line is not stored, and comes last so that the provider's cache of the messages before it stays valid.
         """
+        messages = [*messages]
+        if any(map(is_reasoning, messages)):
+            with self._lock:
+                messages = [*without_lost_reasoning(self._log, messages)]
         sent = super().as_sent(messages)
         # After an assistant's message the line would read as the user's reply.
         if not self.config.show_status or not sent or sent[-1].role not in ("user", "tool"):
@@ -312,9 +356,12 @@ class AutoContextMemory(ProviderMessages, Closing):
         with self._lock:
             return self._token_sum.total()
 
+    def _tell_counter(self, problem: str) -> None:
+        _log.warning(_COUNTER_FAILED, self.session.session_id, problem)
+
     @property
     def counter(self) -> TokenCounter:
-        """The counter of this memory."""
+        """The counter of this memory; one of your own counts as bytes / 4 what it fails on."""
         return self._token_sum.counter
 
     def set_overhead(self, *parts: str | Mapping[str, Any]) -> None:
@@ -351,15 +398,96 @@ class AutoContextMemory(ProviderMessages, Closing):
                 total += tokens
             return total
 
-    def record_usage(self, input_tokens: int) -> None:
-        """Use the provider's token count of the last request until the next compression or deletion.
+    def record_usage(self, input_tokens: Any) -> None:
+        """Use the provider's token count of the last request, until the next one is told.
 
-        Call it before adding the reply: the count is for the view that was sent.
+        It is for the view that was read last. What was or is added since is counted on top; if something of that view
+        has left it meanwhile, as by a pass in the background, the count is not used. Where messages leave the view
+        later, what remains keeps its share of what the provider counted more; what it counted less is forgotten.
+
+        Pass the `usage` of the reply, of Anthropic's or OpenAI's SDK or as a dict, before you add the reply. A number
+        must include the tokens that the provider's cache had, which Anthropic's `input_tokens` leaves out. A count of
+        less than a quarter of our own is not used, and the first one is warned of. Raises InvalidMessage where there is
+        no count.
         """
-        if input_tokens < 0:
-            raise InvalidMessage(f"record_usage: input_tokens must be 0 or more (got {input_tokens})")
+        tokens = input_tokens_of(input_tokens)
         with self._lock:
-            self._token_sum.anchor(input_tokens)
+            if self._use_count(tokens, self._last_read or self._log.view_ids) or self._told_usage:
+                return
+            self._told_usage, own = True, self._token_sum.roughly
+        _log.warning(_USAGE_TOO_SMALL, tokens, own)
+
+    def _use_count(self, tokens: int, sent: Iterable[str]) -> bool:
+        """Use a provider's count of these messages if all are in view; False for one of under a quarter of our own."""
+        log, ids = self._log, set(sent)
+        if not self._is_in_view(ids):
+            return True
+        tokens += sum(self._token_sum.count(i, log.messages[i]) for i in log.view_ids if i not in ids)
+        is_likely = tokens >= self._token_sum.roughly / 4
+        if is_likely:
+            self._token_sum.anchor(tokens)
+        return is_likely
+
+    def _recover(self, error: BaseException) -> Flow[bool]:
+        """Whether a refused request may be sent once more: the service called it too long, and the view is smaller now.
+
+        `error` is what the client raised; of any other one nothing changes. The memory has learned that its view was
+        over the window, and made a pass as `compress_if_needed(force=True)` does. Send again once, not in a loop:
+
+            except BadRequestError as error:
+                if not memory.recover(error):
+                    raise
+                reply = client.chat.completions.create(model=model, messages=memory.to_openai(), tools=tools)
+        """
+        if not is_too_long(error):
+            return False
+        learned = yield from compute(self._learn_refusal)
+        if learned is None:
+            return not (yield from compute(lambda: self._is_in_view(self._last_read)))
+        report: CompressionReport | None = None
+        problem: Exception | None = None
+        try:
+            report = yield method(self, "compress_if_needed", force=True)
+        except Exception as e:  # noqa: BLE001 (raised below)
+            problem = e
+        again = yield from compute(partial(self._after_refusal, learned, bool(report)))
+        if problem is not None and not isinstance(problem, ContextOverflowError):  # with strict_fit
+            raise problem
+        told = problem if report is None else report.receipt or report.reason
+        _log.warning(_REFUSED, self.session.session_id, learned.own, self.config.max_token, told)
+        return again
+
+    recover, arecover = sync_and_async(_recover)
+
+    def _learn_refusal(self) -> _Learned | None:
+        """Count the view as just over the window, unless it is by our own count; None if it is as a refusal left it."""
+        with self._lock:
+            tokens, pacing = self._token_sum, self._pass_runner.pacing
+            if self._recovered == (len(self._log.entries), tokens.correction):
+                return None
+            own, before = tokens.own, tokens.correction
+            if tokens.total() <= self.config.max_token:
+                tokens.correction = self.config.max_token + 1 - own
+            return _Learned(own, before, tokens.correction, pacing, self._last_read)
+
+    def _after_refusal(self, learned: _Learned, helped: bool) -> bool:
+        """Whether the view is smaller than the one refused. Without, what was too long may be another part: forget it.
+
+        `helped`: whether the pass has changed something. Of several threads that were refused, one makes the pass.
+        """
+        with self._lock:
+            tokens = self._token_sum
+            if helped:
+                self._recovered = (len(self._log.entries), tokens.correction)
+            elif learned.correction != learned.before:
+                unchanged = tokens.correction == learned.correction
+                tokens.correction = learned.before if unchanged else min(tokens.correction, max(0, learned.before))
+                self._pass_runner.pacing = learned.pacing
+            return helped or not self._is_in_view(learned.sent)
+
+    def _is_in_view(self, ids: Iterable[str]) -> bool:
+        with self._lock:
+            return set(self._log.view_ids).issuperset(ids)
 
     def get_original_memory_msgs(self) -> list[Msg]:
         """Every message ever added, unchanged."""
@@ -388,16 +516,23 @@ class AutoContextMemory(ProviderMessages, Closing):
     ) -> CompressionReport:
         """Run a pass if a threshold is reached, or always with `force`; the report is true if something changed.
 
-        `max_token` overrides the window for this pass, in tokens. `focus` ("the billing bug") is what its notes keep
-        first and in most detail.
+        With the settings of `for_window`, a pass of `force` leaves half of the window: before one is due,
+        `target_ratio` would leave it nothing to do. `max_token` overrides the window for this pass, in tokens; then
+        `target_ratio` holds. `focus` ("the billing bug") is what its notes keep first and in most detail.
         """
-        return self._pass_runner.run(force=force, max_token=max_token, focus=focus)
+        return self._pass_runner.run(**self._asked(force, max_token), focus=focus)
 
     async def acompress_if_needed(
         self, *, force: bool = False, max_token: int | None = None, focus: str = ""
     ) -> CompressionReport:
         """`compress_if_needed` without blocking the event loop."""
-        return await self._pass_runner.arun(force=force, max_token=max_token, focus=focus)
+        return await self._pass_runner.arun(**self._asked(force, max_token), focus=focus)
+
+    def _asked(self, force: bool, max_token: int | None) -> dict[str, Any]:
+        # AgentScope-Java's strategies do with `force` what they do when a pass is due.
+        goes_further = force and max_token is None and "shorten" in self.config.strategies
+        ratio = self._pass_runner.asked_ratio if goes_further else None
+        return {"force": force, "max_token": max_token, "target_ratio": ratio}
 
     def compress_if_idle(self) -> CompressionReport:
         """Run a pass if the provider's prompt cache has expired (`cache_ttl`) and the view is worth one.
@@ -441,7 +576,10 @@ class AutoContextMemory(ProviderMessages, Closing):
         return self._pass_runner.repeats()
 
     def overflow(self) -> str:
-        """Why the view is over `max_token`, and which part is the largest; "" if it fits."""
+        """Why the view is over `max_token`, or with images and files over `max_request_bytes`; "" if it fits.
+
+        It names the largest part.
+        """
         return self._pass_runner.overflow()
 
     def on_compression(self, listener: Callable[[CompressionReport], Any]) -> Callable[[], None]:
@@ -449,7 +587,11 @@ class AutoContextMemory(ProviderMessages, Closing):
         return self._pass_runner.listen(listener)
 
     def attach_plan_note(self, plan: PlanLike | None) -> None:
-        """Set the plan that summaries should serve; each pass reads it again. None removes it."""
+        """Set the plan that summaries should serve; each pass reads it again. None removes it.
+
+        Raises ConfigError for what has not the attributes of a Plan.
+        """
+        check_plan("attach_plan_note", plan)
         self._pass_runner.plan = plan
 
     def undo(self, uuid: str) -> bool:
@@ -634,8 +776,35 @@ class AutoContextMemory(ProviderMessages, Closing):
             self._journal.commit(Removed(ids=tuple(self._log.view_ids[i] for i in exchange)))
             return removed
 
+    def follow(self, ids: Collection[str], gone: Collection[str] = (), own: Collection[str] | None = None) -> None:
+        """Take out of the view what a framework's list of messages has no more: a turn tried again, a branch left.
+
+        `ids` are those of the list at the start of a run. What stands behind the last message they share goes (a list
+        that shares nothing is new input, not a history), and those of `gone`, ids that the list has had, wherever they
+        stand; a note goes once all that it stands for does, and one that stays no longer puts them back when it is
+        undone. What is in the list again returns to its place. The originals stay.
+
+        In the middle of a run, pass as `own` the ids of all that came from the list: nothing else goes for where it
+        stands, such as what a tool has added.
+        """
+        self._journal.commit_anew(lambda: follow_entries(self._log, ids, gone, own))
+
+    def bring_back(self, ids: Collection[str]) -> None:
+        """Put back in its place what `follow` has taken out of the view, also in another process."""
+        self._journal.commit_anew(lambda: return_entries(self._log, ids))
+
+    def _move_to_end(self, ids: Collection[str]) -> None:
+        """Move messages to the end of the view: they are there as said once more, after what was added since."""
+        with self._lock:
+            moved = [key for key, m in zip(self._log.view_ids, self._log.view_messages, strict=True) if m.id in ids]
+            again = [Added(message=m) for m in self._log.read(moved)]
+            self._journal.append_with_retry(Removed(ids=tuple(moved)), *again)
+
     def clear(self) -> None:
-        """Delete everything: view, originals, offloads and events."""
+        """Begin again with an empty conversation: no view, originals, offloads and events; the next message is m1.
+
+        A store keeps the entries from before, in the file, exports and forks: its `delete` and `erase` remove them.
+        """
         self._journal.append_with_retry(Cleared())
 
     # ------------------------------------------------------------------------------------------------------- state
@@ -750,9 +919,23 @@ def offered_tools(memory: AutoContextMemory) -> list[ContextOffloadTool | Contex
     return memory.tools() if memory.config.steering else memory.tools("reload")
 
 
+def learn_usage(memory: AutoContextMemory, sent: Iterable[Msg], usage: Any) -> None:
+    """`record_usage` by the reply to a request that held `sent`, messages of the memory's view as they were then.
+
+    What was added meanwhile is counted on top. Nothing changes, and nothing is told, where the usage has no count or
+    an unlikely one, as of a model in a test, or where a pass in the background has changed what was sent.
+    """
+    with suppress(InvalidMessage):
+        tokens, asked = input_tokens_of(usage), {id(m) for m in sent}
+        with memory._lock:  # noqa: SLF001 (so that no pass comes between)
+            ids = [i for i, m in zip(memory._log.view_ids, memory.messages, strict=True) if id(m) in asked]  # noqa: SLF001
+            if tokens and len(ids) == len(asked):
+                memory._use_count(tokens, ids)  # noqa: SLF001 (without a warning)
+
+
 def _counter(config: AutoContextConfig, model: object) -> Any:
-    """The configured counter; "auto" chooses one by the model's name."""
+    """The configured counter; "auto" chooses one by the model's name, and without a name guesses."""
     if config.token_counter != "auto":
         return get_counter(config.token_counter)
     name = getattr(model, "model", None)
-    return get_counter(name if isinstance(name, str) and name else "o200k_base")
+    return get_counter(name) if isinstance(name, str) and name else VocabularyCounter("o200k_base", exact=False)

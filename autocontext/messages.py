@@ -29,10 +29,19 @@ SAID_BY_USER = "said_by_user"
 """Metadata key of words of the user inside a tool's result: a text, or a list of texts."""
 WIRE_HINTS = "_openai"
 """Metadata key for the original spelling of OpenAI messages where blocks do not show it."""
+RESPONSES_HINTS = "_responses"
+"""The same of items of OpenAI's Responses API."""
+ANTHROPIC_HINTS = "_anthropic"
+"""The same of Anthropic's; a block of a kind of its own is there as a `whole`."""
 COMPACTION = "_compaction"
 """Metadata key of a block by which a provider has compacted what stands before it: "anthropic" or "openai"."""
 ENCRYPTED = "_encrypted"
 """Metadata key of a block that only its provider can read: the number of characters of its encrypted content."""
+
+FILE = "_file"
+"""Metadata key of a text that carries a file's data along: {"kind": "file" or "image", "what": its name and size}.
+
+An image's "tokens" are what it costs; what a file costs, only its provider knows."""
 
 
 def _refuse(_self: object, *_: object, **__: object) -> NoReturn:
@@ -523,9 +532,19 @@ def is_tool_message(msg: Msg) -> bool:
     return False
 
 
+def is_reasoning(msg: Msg) -> bool:
+    """Whether the message is the model's reasoning alone, as it comes before the words or calls that it led to."""
+    return msg.role == "assistant" and bool(msg.content) and all(b.type == "thinking" for b in msg.content)
+
+
+def leads_on(msg: Msg, after: Msg) -> bool:
+    """Whether a message is reasoning that was added by itself, and led to the next one: services take both or none."""
+    return after.role == "assistant" and is_reasoning(msg)
+
+
 def is_final_reply(msg: Msg) -> bool:
-    """Whether this is an assistant message without tool calls: a reply or a round's summary, but no note."""
-    return msg.role == "assistant" and not is_tool_message(msg) and not is_note(msg)
+    """Whether this is an assistant message without tool calls: a reply or a round's summary, no note or reasoning."""
+    return msg.role == "assistant" and not is_tool_message(msg) and not is_note(msg) and not is_reasoning(msg)
 
 
 def is_user_turn(msg: Msg) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import Field
 
+from autocontext.errors import ConfigError, short
 from autocontext.messages import ContentBlock, Msg, ToolUseBlock, Value
 
 PLAN_TOOLS = frozenset(
@@ -63,15 +65,20 @@ class PlanLike(Protocol):
 
     @property
     def subtasks(self) -> Iterable[object]:
-        """Steps with a `name` and a `state`."""
+        """Steps with a `name` and a `state`, as attributes or as keys of a dict."""
 
 
-def is_plan(value: object) -> bool:
-    """Whether a value has a plan's attributes. One whose attributes raise counts, too: that costs only a summary."""
+def check_plan(field: str, value: object) -> None:
+    """Raise ConfigError unless a value is None or has a plan's attributes.
+
+    One whose attributes raise passes, too: that costs only a summary.
+    """
     try:
-        return isinstance(value, PlanLike)
+        good = value is None or isinstance(value, PlanLike)
     except Exception:  # noqa: BLE001 (looking for an attribute reads it, and it may be any object's)
-        return True
+        return
+    if not good:
+        raise ConfigError(f"{field}: {short(value)} is not a plan; write Plan(name=..., subtasks=...)")
 
 
 def plan_hint(plan: PlanLike | None) -> str:
@@ -100,6 +107,13 @@ def is_plan_block(block: ContentBlock) -> bool:
 _PLAN_LISTS = ("todos", "subtasks", "steps", "plan", "tasks", "items", "task_list", "todo_list")
 """Arguments for the whole list of steps in other frameworks' plan tools."""
 _LISTS = frozenset(_PLAN_LISTS)
+_OF_ANYTHING = frozenset({"tasks", "items"})
+"""Lists that are a plan's only where the tool is named like a plan: an order has items, too, that are open or done."""
+_NAMED_LIKE_A_PLAN = re.compile(
+    r"(?:(?<![a-zA-Z])(?i:plan|to[_-]?do|task|step|checklist)|(?<=[a-z])(?:Plan|To[Dd]o|Task|Step|Checklist))"
+    r"(?:s|ner|ning)?(?![a-z])"
+)
+_DIGITS = re.compile(r"\s*[0-9]{1,9}\s*")
 _STATES = frozenset(
     {
         "todo", "pending", "open", "not_started", "not-started", "planned", "in_progress", "in-progress", "in progress",
@@ -113,20 +127,22 @@ _CLOSED = frozenset({"done", "completed", "complete", "finished", "abandoned", "
 
 def is_plan_call(block: ToolUseBlock) -> bool:
     """Whether a call makes or changes a plan: one of `PLAN_TOOLS`, or a tool with a list of steps with states."""
-    return block.name in PLAN_TOOLS or lists_steps(block.input)
+    return block.name in PLAN_TOOLS or lists_steps(block)
 
 
-def lists_steps(arguments: Mapping[str, Any]) -> bool:
+def lists_steps(call: ToolUseBlock) -> bool:
     """Whether a call lists the steps of a plan, each with its state."""
-    return any(_state(_state_of(step)) in _STATES for step in _steps_of(arguments) if _state_of(step))
+    return any(_state(_state_of(step)) in _STATES for step in _steps_of(call) if _state_of(step))
 
 
-def _steps_of(arguments: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def _steps_of(call: ToolUseBlock) -> Sequence[Mapping[str, Any]]:
     """The steps in a call's arguments, if any."""
-    if _LISTS.isdisjoint(arguments):  # nearly all calls
+    if _LISTS.isdisjoint(call.input):  # nearly all calls
         return ()
     for key in _PLAN_LISTS:
-        steps = arguments.get(key)
+        if key in _OF_ANYTHING and not _NAMED_LIKE_A_PLAN.search(call.name):
+            continue
+        steps = call.input.get(key)
         if isinstance(steps, list | tuple) and steps and all(isinstance(s, dict) and _step_name(s) for s in steps):
             return steps
     return ()
@@ -147,8 +163,13 @@ def _state(value: object) -> str:
 
 
 def _subtasks_of(plan: PlanLike) -> list[tuple[str, str]]:
-    """Name and state of each subtask."""
-    return [(str(getattr(t, "name", "")), _state(getattr(t, "state", ""))) for t in plan.subtasks or ()]
+    """Name and state of each subtask, which may be a dict."""
+    return [
+        (_step_name(t), _state(_state_of(t)))
+        if isinstance(t, Mapping)
+        else (str(getattr(t, "name", "")), _state(getattr(t, "state", "")))
+        for t in plan.subtasks or ()
+    ]
 
 
 def plan_lines(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> list[str]:
@@ -174,16 +195,23 @@ def _plan_of(calls: Iterable[ToolUseBlock]) -> tuple[str, list[tuple[str, str]]]
     name, steps = "", list[tuple[str, str]]()
     for call in calls:
         arguments = call.input
-        if items := _steps_of(arguments):
+        if items := _steps_of(call):
             steps = [(_step_name(s), _state(_state_of(s))) for s in items]
             name = str(arguments.get("name") or name)
         elif call.name in ("finish_plan", "recover_historical_plan"):
             name, steps = "", []
-        elif isinstance(at := arguments.get("subtask_idx"), int) and not isinstance(at, bool):
+        elif (at := _place(arguments.get("subtask_idx"))) is not None:
             _revise(steps, at, call)
         elif arguments.get("name"):
             name = str(arguments["name"])
     return name, steps
+
+
+def _place(value: object) -> int | None:
+    """The index of a step; some models pass it as a text."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _revise(steps: list[tuple[str, str]], at: int, call: ToolUseBlock) -> None:

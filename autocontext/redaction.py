@@ -8,15 +8,23 @@ so that the time stays linear.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 REDACTED = "[redacted]"
+_AFTER_ESCAPE = r"""(?<=\\[bfnrtv])|(?<=\\u[0-9a-fA-F]{4})"""
+"""Also a beginning: in JSON, the line before ends with a letter."""
+_WORD = rf"""(?:\b|{_AFTER_ESCAPE})"""
+_NAME = rf"""(?:(?<![\w-])|{_AFTER_ESCAPE})"""
+_QUOTE = r"""\\{0,15}["']"""
+"""In JSON, and in JSON that is a text in JSON."""
 _KEYS = re.compile(
-    r"""(?x)
+    r"""(?xa)
     # Private keys, whole blocks; without their end when a text was cut.
     -----BEGIN\ [A-Z0-9 ]*PRIVATE\ KEY(?:\ BLOCK)?-----(?s:.*?)(?:-----END\ [A-Z0-9 ]*PRIVATE\ KEY(?:\ BLOCK)?-----|\Z)
     # JSON Web Tokens, also behind other characters of a token.
-    | (?<![\w-])(?=[\w-]*\beyJ)[\w-]{11,}+\.[\w-]{8,}+\.[\w-]{8,}
-    | (?<![A-Za-z0-9_])(?:
+    | (?:(?<![\w-])|(?<=\\[bfnrtv])|(?<=\\u[0-9a-fA-F]{4}))
+      (?!(?<=\\)[bfnrtv])(?=(?:[\w-]*\b)?eyJ)[\w-]{11,}+\.[\w-]{8,}+\.[\w-]{8,}
+    | (?:(?<![A-Za-z0-9_])|(?<=\\[bfnrtv])|(?<=\\u[0-9a-fA-F]{4}))(?:
         # Models: OpenAI, Anthropic, OpenRouter, DashScope; Groq; Perplexity; xAI; Replicate; Hugging Face.
         sk-[\w-]{16,} | gsk_\w{40,} | pplx-\w{40,} | xai-\w{40,} | r8_\w{30,} | (?:hf|api_org)_[A-Za-z0-9]{30,}
         # Agents: Tavily, Firecrawl, LangSmith.
@@ -56,21 +64,22 @@ _CERTAIN = r"""(?:api|access|account|private)[_-]?key|secret(?!ar)|passw(?:or)?d
 _ABOUT = rf"""(?![\w-]*(?:[_-](?:{_NOT_A_SECRET})|tokens)["']?\s*[:=])"""
 """Not before a name that says something about a secret."""
 _NAMED_VALUE = re.compile(
-    rf"""(?ix)(?<![\w-])
+    rf"""(?ix){_NAME}
         (?=[\w-]*(?:(?P<certain>{_CERTAIN}|authorization)|token(?!s|i)))
         {_ABOUT}
         (?P<name>                                           # it stays, so that a summary can mention it
-            --[\w-]++(?:=|[ \t]+) | [\w-]++(?:\\?["'])?[ \t]*(?::|=(?![=>])|=>)[ \t]*
+            --[\w-]++(?:=|[ \t]+) | [\w-]++(?:{_QUOTE})?[ \t]*(?::|=(?![=>])|=>)[ \t]*
         )
-        (?P<quote>\\?["'])?+
+        (?P<quote>{_QUOTE})?+
         (?P<scheme>(?:(?:bearer|basic|digest|token|apikey)[ ]+)?+)
         (?(certain)|(?=[^\s"',;]{{0,100}}\d)(?=[^\s"',;]{{0,100}}[a-z]))    # in code most tokens are expressions
         (?:
             (?(quote)
-                (?![$<{{%]|(?:{_NO_VALUE})(?P=quote)) (?:(?!(?P=quote))(?:\\.|[^\\\r\n])){{4,}}+ (?=(?P=quote))
+                (?![$<{{%]|(?:{_NO_VALUE})(?P=quote))
+                (?:(?!(?P=quote))(?:(?:\\\\){{1,7}}\\["']|\\.|[^\\\r\n])){{4,}}+ (?=(?P=quote))
                 | (?!)
             )
-            | (?!["'$<({{[%*]|\\?["']|(?:{_NO_VALUE})\b|[\w.-]{{1,100}}+[(\[])[^\s"'`\\,;(){{}}\[\]<>]{{6,}}+
+            | (?!["'$<({{[%*]|{_QUOTE}|(?:{_NO_VALUE})\b|[\w.-]{{1,100}}+[(\[])[^\s"'`\\,;(){{}}\[\]<>]{{6,}}+
         )"""
 )
 _ASSIGNED = re.compile(
@@ -88,11 +97,39 @@ _IN_CONNECTION = re.compile(
     r"(?i)((?:^|;)\s*(?:password|pwd|\w{0,20}accesskey|accountkey)=)(?!\[redacted\])[^;\s\"']{4,}(?=;)"
 )
 _HEADERS = re.compile(
-    r"""(?ix)(\bbearer\s+)(?=[\w.~+/-]*\d)[\w.~+/-]{16,}=*
-        | (\b(?:set-)?cookie:\s+)[^\s=;]+=[^\r\n"']+
-        | (\bcurl\b[^\n|;]{0,200}?\s(?:-u|--user)[\s=]*["']?[^\s:"']+:)[^\s"']+
-        | ([?&](?:sig|signature|x-amz-signature|x-amz-security-token|x-goog-signature|key|auth)=)[\w%+/.=-]{16,}"""
+    rf"""(?ix)({_WORD}bearer\s+)(?=[\w.~+/-]*\d)[\w.~+/-]{{16,}}=*
+        | ([?&](?:sig|signature|x-amz-signature|x-amz-security-token|x-goog-signature|key|auth)=)[\w%+/.=-]{{16,}}"""
 )
+_ANY_QUOTE = r"""\\{0,15}["'`]"""
+"""JavaScript's too."""
+_BEFORE_LOGIN = re.compile(
+    rf"""(?ix)(?:(?:-H|--header)[\s=]*(?P<option>{_ANY_QUOTE}))?{_WORD}(?:set-)?cookie(?:{_ANY_QUOTE})?\s*:\s*
+            (?: (?P<quote>{_ANY_QUOTE})?(?=[^\s=;"'`\[]{{1,200}}+=) | (?P<list>\[)(?!redacted\]) )
+        | {_WORD}(?:set-)?cookie{_QUOTE}\s*,\s*(?:{_QUOTE}value{_QUOTE}\s*:\s*)?      # a pair, or a record of a HAR
+            (?P<pair>{_QUOTE})(?=[^\s=;"'`\[]{{1,200}}+=)
+        | (?<![\w-])(?P<curl>                                 # an argument of its own in a list, or the next word
+            (?:-[a-z]{{0,8}}u|--(?:proxy-)?user)(?:{_QUOTE}\s*,\s*|[\s=]*+)[$^`]?(?P<own>{_QUOTE})?
+                [^\s:"']{{1,200}}+(?:{_QUOTE})?:(?P<behind>{_QUOTE})?
+            | (?:-[a-z]{{0,8}}(?-i:b)|--cookie(?!-))(?:{_QUOTE}\s*,\s*|[\s=]*+)[$^`]?(?P<jar>{_QUOTE})?
+                (?=[^\s=:;"'`]{{1,200}}+=)
+        )"""
+)
+_NEXT_COMMAND = re.compile(r"(?<![\\`^\r])\n|(?<![\\`^])\r\n|\||[;&](?![^\s;&])")
+"""Where the arguments of a command end; lines that a shell continues do not."""
+_LIST = re.compile(
+    rf"""(?x)(?:\s|\\{{1,15}}[nrt])*+
+        (?: (?:
+                (?P<quote>{_QUOTE})(?:(?!(?P=quote))(?:(?:\\\\){{1,7}}\\["']|\\.|[^\\\r\n]))*+(?:(?P=quote)|(?![^\r\n]))
+                (?:[\s,]|\\{{1,15}}[nrt])*+
+            )++
+            | [^\[\]]{{4,}}+(?=\]) | [^\[\]\r\n]{{4,}}+
+        )"""
+)
+_MARKS = re.compile(r"""[\r\n]|(?P<closing>(?<=\w)'(?!\w))|(?<!\\)(?:\\{0,15}["`]|(?<!\w)\\{0,15}'|\\{1,15}')""")
+"""Ends of lines, and quotes that are no apostrophe."""
+_STRING = r"""(?<=[\s={\[:,(])(?P<string>\\{0,15}["'`])(?![,\]}):])(?:(?!(?P=string))(?:\\.|[^\\\r\n]))*+(?P=string)"""
+_CLOSING = r"""\\{0,15}["'`](?=[,\]}):])"""
+"""Of a string whose beginning is cut off, or stands before a quote that was none."""
 _IN_URL = re.compile(r"(\w://[^\s:/@\"'<>]*:)(?![/\[]|\[redacted\])[^\s/\"'<>]+(?=@)")
 
 
@@ -102,7 +139,67 @@ def redact_secrets(text: str) -> str:
     It knows the published formats of some sixty services' keys, private keys, JSON Web Tokens, passwords in URLs and
     connection strings, authorization headers and cookies, and values of names such as `api_key` and `DB_PASSWORD`.
     """
-    text = _IN_URL.sub(rf"\1{REDACTED}", _KEYS.sub(REDACTED, text))
+    text = _without_logins(_IN_URL.sub(rf"\1{REDACTED}", _KEYS.sub(REDACTED, text)))
     text = _HEADERS.sub(lambda m: f"{m[m.lastindex or 0]}{REDACTED}", text)
     text = _NAMED_VALUE.sub(lambda m: f"{m['name']}{m['quote'] or ''}{m['scheme']}{REDACTED}", text)
     return _ASSIGNED.sub(rf"\g<name>{REDACTED}", _IN_CONNECTION.sub(rf"\1{REDACTED}", text))
+
+
+def _without_logins(text: str) -> str:
+    """The text without cookies and passwords of curl.
+
+    They may be quoted, and stand in a text that is quoted: the quotes that are open end a value, and say which escapes
+    are ends of lines.
+    """
+    parts: list[str] = []
+    opened: list[str] = []
+    read = done = end = 0
+    while (found := _BEFORE_LOGIN.search(text, end)) is not None:
+        end = found.end()
+        if found["curl"] and not _is_of_curl(text, found.start()):
+            continue
+        for token in _MARKS.finditer(text, read, end):
+            mark = token[0]
+            if mark in "\r\n":
+                opened.clear()
+            elif mark in opened:
+                del opened[opened.index(mark) :]
+            elif token["closing"] is None:
+                opened.append(mark)
+        own = next(filter(None, found.group("option", "quote", "pair", "behind", "own", "jar")), None)
+        value = _LIST if found["list"] else _login(own, tuple(opened), is_curl=bool(found["curl"]))
+        parts.append(text[done:end])
+        read = done = end
+        if (hidden := value.match(text, end)) is not None:
+            parts.append(REDACTED)
+            done = end = hidden.end()
+    return "".join([*parts, text[done:]])
+
+
+def _is_of_curl(text: str, option: int) -> bool:
+    before = text[max(0, option - 1_000) : option].lower()
+    command = before.rfind("curl")
+    return command >= 0 and _NEXT_COMMAND.search(before, command) is None
+
+
+@lru_cache(maxsize=256)
+def _login(own: str | None, opened: tuple[str, ...], *, is_curl: bool) -> re.Pattern[str]:
+    """A value that stands in quotes of its own, or in those that are open.
+
+    In JSON that is quoted n times, quotes have 2^n - 1 backslashes, and the n of a new line one more.
+    """
+    doubled = [quote for quote in opened if '"' in quote]
+    slashes = len((doubled or opened or "n")[-1])
+    # A text in single quotes around double ones may be Python's, whose escapes are JSON's twice as long.
+    longest = 2 * slashes if doubled and opened[0] == "'" else slashes
+    strings = ""
+    ends = [re.escape(quote) for quote in {*opened, *([own] if own else [])}]
+    if own is None and opened:
+        ends += [rf"\\{{{n}}}[nr{'t' if is_curl else ''}]" for n in {slashes, longest}]
+    elif own is None and not is_curl:
+        ends += [_CLOSING, r"\\{1,15}[nr](?:[\w-]{1,60}:\s|\\{1,15}[nr]|\Z)"]
+        strings = f"{_STRING}|"
+    if own is None and is_curl:
+        ends += [r"\s", _QUOTE]
+    units = rf"{strings}\\{{{2 * longest}}}|\\{{1,{2 * longest - 1}}}(?!\\).?|[^\\\r\n]"
+    return re.compile(rf"(?:(?!{'|'.join(ends)})(?:{units}))+")

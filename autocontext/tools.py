@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from autocontext.compression.telemetry import count_reload
@@ -22,12 +23,15 @@ from autocontext.tokens import TokenCounter, get_counter
 from autocontext.tokens.request_size import images_in
 
 if TYPE_CHECKING:
+    from autocontext.config import AutoContextConfig
     from autocontext.content.store import ContentStore
     from autocontext.stores.protocol import SessionKey
 
 _ARGUMENT = "working_context_offload_uuid"
 PAGE_TOKENS = 8_000
 """Largest page, in tokens."""
+_OF_WINDOW = 0.4
+"""Largest page as a share of the memory's window: with more, its middle would be cut before the model reads it."""
 _PASSAGE = 600
 """Characters of a passage for a query."""
 _BEST = 8
@@ -266,11 +270,17 @@ class ContextOffloadTool:
         more = f"; continue with offset={stop}" if stop < source.total else "; this is the end"
         return f"{source.what}; showing {start}-{stop}{more}]\n{source.shown(start, text)}"
 
+    @property
+    def _page_tokens(self) -> int:
+        """Tokens of the largest page."""
+        config: AutoContextConfig | None = getattr(self._memory, "config", None)
+        return PAGE_TOKENS if config is None else min(PAGE_TOKENS, int(config.max_token * _OF_WINDOW))
+
     def _fitting(self, text: str, shown: Callable[[str], str]) -> int:
         """The number of characters for one page as it is shown; ends after a line if that costs little."""
-        size = len(text)
-        while size and (tokens := self._counter.count_text(shown(text[:size]))) > PAGE_TOKENS:
-            size = min(size - 1, int(size * PAGE_TOKENS / tokens * 0.98))
+        size, most = len(text), self._page_tokens
+        while size and (tokens := self._counter.count_text(shown(text[:size]))) > most:
+            size = min(size - 1, int(size * most / tokens * 0.98))
         if size == len(text):
             return size
         line = text.rfind("\n", size * 4 // 5, size) + 1
@@ -280,12 +290,15 @@ class ContextOffloadTool:
         passages = list(_rank(source.read(0, None), query))[:_BEST]
         if not passages:
             return f"{source.what}; no passage matches {query!r}. Try other words, or read from offset=0]"
-        lines, tokens = [], 0
+        lines: list[str] = []
+        tokens, most = 0, self._page_tokens
         for start, passage in sorted(passages):
             text = source.shown(start, passage)
             tokens += self._counter.count_text(text)
-            if tokens > PAGE_TOKENS:
-                break
+            if tokens > most:
+                if lines:
+                    break
+                text = source.shown(start, passage[: self._fitting(passage, partial(source.shown, start))])
             lines.append(f"[offset {start}] {text}")
         return f"{source.what}; {len(lines)} passages for {query!r}]\n" + "\n...\n".join(lines)
 

@@ -40,7 +40,7 @@ class Comparison:
         best = (max if self.more_is_better else min)(self.peers, key=self.peers.__getitem__)
         ahead = [name for name in self.peers if self._better(self.peers[name], self.ours)]
         behind = self._better(self.ours, self.peers[best])
-        who = OURS if behind else f"**{', '.join(ahead)}**" if ahead else "equal"
+        who = OURS if behind else f"**{'; '.join(ahead)}**" if ahead else "equal"
         note = f" ({self.note})" if self.note else ""
         peer = f"{best}: {written(self.peers[best], self.unit)}"
         return f"| {self.what} | {written(self.ours, self.unit)} | {peer} | {who}{note} |"

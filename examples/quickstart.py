@@ -34,8 +34,9 @@ def main() -> None:
                 assert memory.token_count <= WINDOW
 
     print(f"{len(added)} messages added, {len(context)} in the context, {memory.token_count} tokens of {WINDOW}")
-    for event in memory.get_compression_events()[:3]:
-        print(f"  {event.event_type}: {event.compressed_message_count} messages, {event.token_reduction} tokens saved")
+    print(f"without compression: {AutoContextMemory(AutoContextConfig.for_window(WINDOW)).count(added)} tokens")
+    note = next(m.text for m in context if m.origin and m.origin.kind == "fold")
+    print("the note that stands for the oldest messages begins:", *note.splitlines()[:5], sep="\n  ")
 
     assert memory.get_original_memory_msgs() == added
     uuid, originals = next(iter(memory.get_offload_context().items()))

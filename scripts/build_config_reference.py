@@ -38,7 +38,8 @@ _HEAD = """\
 
 <!-- Made by scripts/build_config_reference.py from the class itself: change the field's docstring, not this page. -->
 
-- `AutoContextConfig.for_window(window)` is recommended: [three distances](strategies.md) in requests of at most
+- `AutoContextConfig.for_window(window)` is recommended: the newest messages whole, long results before them
+  in short, one note about the rest ([strategies](strategies.md)), in requests of at most
   `window` tokens, the size of your model's window less the room for its answer. `open(..., window="16k")` uses it.
 - `AutoContextConfig(...)` and its builder are AgentScope-Java's: its [five strategies](five-strategies.md) in their
   order, then what makes the context fit.

@@ -237,5 +237,5 @@ def check(memory: AutoContextMemory) -> None:
 def check_replay(log: Log) -> None:
     """Replaying the entries reproduces every reading of the log."""
     again = Log(log.entries)
-    for reading in ("view_ids", "view_messages", "original", "messages", "offloads", "events"):
+    for reading in ("view_ids", "view_messages", "original", "messages", "offloads", "events", "taken_back"):
         assert getattr(again, reading) == getattr(log, reading), reading

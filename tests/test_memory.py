@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext import AutoContextConfig, AutoContextMemory, Msg, TextBlock
+from autocontext import AutoContextConfig, AutoContextMemory, Msg, Plan, TextBlock
 from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, StoreError
 from autocontext.models import DashScopeChatModel, OpenAIChatModel
 from autocontext.models.opening import open_model
@@ -304,6 +304,14 @@ def test_asynchronous_callers_get_the_same() -> None:
 def test_a_wrong_argument_is_refused_by_name_with_the_way_out(arguments: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         AutoContextMemory(**arguments)
+
+
+@pytest.mark.parametrize("plan", [{"name": "x"}, 5, "first this", ["a"]])
+def test_what_is_no_plan_is_refused_when_it_is_attached(plan: Any) -> None:
+    memory = AutoContextMemory(plan=Plan(name="Ship it"))
+    with pytest.raises(ConfigError, match=r"attach_plan_note: .* is not a plan; write Plan"):
+        memory.attach_plan_note(plan)
+    memory.attach_plan_note(None)
 
 
 # ------------------------------------------------------------------------------------------------------------- open

@@ -28,6 +28,7 @@ from autocontext.messages import (
     is_ledger,
     is_note,
     is_pinned,
+    is_reasoning,
     is_tool_message,
     is_user_turn,
     thaw,
@@ -218,6 +219,8 @@ def by(kind: Any, role: Any = "user") -> Msg:
     [
         (user("x"), {is_user_turn}),
         (assistant("x"), {is_final_reply}),
+        (Msg(role="assistant", content=[ThinkingBlock(thinking="x")]), {is_reasoning}),
+        (Msg(role="assistant", content=[ThinkingBlock(thinking="x"), TextBlock(text="y")]), {is_final_reply}),
         (tool_call("f"), {is_tool_message}),
         (tool_result("c", "x"), {is_tool_message}),
         (Msg(role="user", content=[ToolResultBlock(id="c", output="x")]), {is_tool_message}),
@@ -235,7 +238,17 @@ def by(kind: Any, role: Any = "user") -> Msg:
     ],
 )
 def test_predicates(msg: Msg, true: set[Any]) -> None:
-    every = {is_user_turn, is_final_reply, is_tool_message, is_note, is_fold, is_ledger, is_compressed, is_pinned}
+    every = {
+        is_reasoning,
+        is_user_turn,
+        is_final_reply,
+        is_tool_message,
+        is_note,
+        is_fold,
+        is_ledger,
+        is_compressed,
+        is_pinned,
+    }
     assert {p.__name__ for p in every if p(msg)} == {p.__name__ for p in true}
 
 

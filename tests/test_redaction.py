@@ -1,5 +1,7 @@
 """`redact_secrets`: the published formats of keys are found wherever they stand, and what is no secret stays."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,21 @@ AROUND = [
     ("(", ")"),
     ("m12: ", ", then m13"),
     ("first line\n", "\nlast line"),
+    ("a table:\t", "\tof a tab"),
+    ("two lines\r\n", "\r\n"),
+    ("\x1f", "\x0c"),
+    ("日本語\n", "\n日本語"),
+    ("日本語", "日本語"),
 ]
+JSON = {
+    "plain": str,
+    "JSON": json.dumps,
+    "JSON of other languages": lambda text: json.dumps({"content": text}, ensure_ascii=False),
+    "JSON in JSON": lambda text: json.dumps({"body": json.dumps([text])}),
+    "JSON three times": lambda text: json.dumps(json.dumps({"body": json.dumps([text])})),
+    "indented": lambda text: json.dumps({"a": {"b": [text]}}, indent=2),
+}
+"""How a text may be written; a secret in it goes, and all else stays."""
 HARMLESS = [
     "The token count is 4096 and max_tokens stays.",
     "commit 8f3a2c19d0b7e6f5a4c3b2a190f8e7d6c5b4a392",
@@ -31,6 +47,8 @@ HARMLESS = [
     'password = os.environ["DB_PASSWORD"]',
     "api_key: str | None = None",
     'API_KEY="$API_KEY" docker run -u 1000:1000 -e TOKEN=${TOKEN} shop',
+    "curl -sSLb cookies.txt --cookie-jar=jar.txt -B 'https://example.org/?a=b' -o out",
+    "curl -fsS https://example.org/a?b=c; docker run -u 1000:1000 x && curl -s x | sudo -u ann: sh\nsort -b a=b",
     "if token == expected: raise InvalidToken",
     "secretary: Johnson; the password is required: true",
     "password_file=/run/secrets/db, secret_name: shop-db-credentials, token_url=https://id.example.org/token",
@@ -45,9 +63,11 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("kind", KEYS)
-@pytest.mark.parametrize(("before", "after"), AROUND)
-def test_keys_are_found(kind: str, before: str, after: str) -> None:
-    assert redact_secrets(before + KEYS[kind] + after) == before + REDACTED + after
+@pytest.mark.parametrize("written", JSON)
+def test_keys_are_found(kind: str, written: str) -> None:
+    for before, after in AROUND:
+        text, expected = before + KEYS[kind] + after, before + REDACTED + after
+        assert redact_secrets(JSON[written](text)) == JSON[written](expected)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KEYS if "private key" in kind])
@@ -58,10 +78,12 @@ def test_a_private_key_without_its_end_is_one(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", NAMED)
-def test_names_stay_and_values_go(kind: str) -> None:
+@pytest.mark.parametrize("written", JSON)
+def test_names_stay_and_values_go(kind: str, written: str) -> None:
     text, secret = next((text, secret) for k, text, secret in named() if k == kind)
-    assert redact_secrets(text) == text.replace(secret, REDACTED)
-    assert redact_secrets(f"one\n{text}\ntwo") == f"one\n{text.replace(secret, REDACTED)}\ntwo"
+    for before, after in [("", ""), ("one\n", "\ntwo"), ("one\r\n\t", "\r\ntwo")]:
+        expected = before + text.replace(secret, REDACTED) + after
+        assert redact_secrets(JSON[written](before + text + after)) == JSON[written](expected)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +98,21 @@ def test_an_assigned_value_may_have_any_signs(text: str) -> None:
     assert redact_secrets(text).startswith(name)
     assert REDACTED in redact_secrets(text)
     assert value[:4] not in redact_secrets(text)
+
+
+@pytest.mark.parametrize("written", ["JSON", "JSON in JSON", "repr"])
+def test_of_a_line_whose_beginning_is_cut_off_what_follows_a_cookie_stays(written: str) -> None:
+    log = [{"headers": [f"Cookie: a=b; sid=secret{n}", "Accept: */*"], "error": f"no price {n}"} for n in range(9)]
+    line = repr(log) if written == "repr" else json.dumps(log if written == "JSON" else json.dumps(log))
+    starts = range(line.index("secret0"), line.index("headers", line.index("secret1")))
+    for start in [n for n in starts if line[n - 1] != "\\"]:  # not within an escape
+        shown = redact_secrets(line[start:])
+        assert [n for n in range(2, 9) if f"secret{n}" in shown or f"no price {n}" not in shown] == []
+
+
+def test_of_javascript_what_follows_a_cookie_stays() -> None:
+    text = 'fetch(u, {headers: {Cookie: `sid=${sid}; a=b`}, body: "keep me"}).then(r => {throw "no price"});'
+    assert redact_secrets(text) == text.replace("sid=${sid}; a=b", REDACTED)
 
 
 @pytest.mark.parametrize("text", HARMLESS)

@@ -21,7 +21,7 @@ from autocontext import (
 )
 from autocontext.content import get_file_content_tool
 from autocontext.memories import MemoryStore, memory_tools
-from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, user
+from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, tool_result, user
 from autocontext.text.quoting import MARK
 from autocontext.text.rendering import transcript
 from autocontext.tokens import get_counter
@@ -84,6 +84,20 @@ def test_a_page_holds_at_most_its_tokens(text: str) -> None:
     assert "\n" not in text or first.endswith("\n")
 
 
+@pytest.mark.parametrize("window", [1_000, 2_000, 4_000, 8_000, 16_000])
+def test_the_model_reads_a_whole_page_in_any_window(window: int) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(window))
+    log = "".join(f"12:{n // 60:02}:{n % 60:02} request {n} took {n * 7 % 90} ms\n" for n in range(6_000))
+    memory.add_messages([user("Read it."), *tool_exchange("read_log", {}, log), assistant("Read."), user("And then?")])
+    memory.get_messages()
+    [reload] = memory.tools("reload")
+    memory.add(tool_call("context_reload", {"working_context_offload_uuid": "m3"}, id="r1"))
+    page = reload(working_context_offload_uuid="m3")
+    memory.add(tool_result("r1", page, name="context_reload"))
+    assert memory.get_messages()[-1].tool_results[0].text == page
+    assert len(page) > 0.5 * window
+
+
 def test_a_page_ends_between_characters() -> None:
     flags = "👩\u200d👩\u200d👧\u200d👦" * 9_000
     tool, offset = tool_over([user(flags)]), 0
@@ -117,6 +131,35 @@ def test_a_query_gives_the_matching_passages_with_their_offsets() -> None:
     # Passages are whole lines, so that no value is torn apart.
     passages = page.partition("\n")[2].split("\n...\n")
     assert {line for p in passages for line in p.partition("] ")[2].removeprefix("[user] ").split("\n")} <= set(lines)
+
+
+class Counting:
+    """A counter that remembers what it has counted."""
+
+    name, exact = "counting", True
+
+    def __init__(self) -> None:
+        self.counted: list[str] = []
+
+    def count_text(self, text: str) -> int:
+        self.counted.append(text)
+        return len(text)
+
+
+def test_each_passage_is_counted_once() -> None:
+    tool = tool_over([user("\n".join(f"line {i}: the port of the database is {i}" for i in range(100)))])
+    tool._counter = counter = Counting()  # type: ignore[assignment]  # of what a counter does only what is asked here
+    passages = tool(KEY, query="port").partition("\n")[2].split("\n...\n")
+    assert counter.counted == [p.partition("] ")[2] for p in passages]
+    assert len(passages) > 1
+
+
+@pytest.mark.parametrize("window", [1_000, 4_000])
+def test_the_passages_of_a_query_fit_a_page(window: int) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(window))
+    memory.add_message(user("\n".join(f"{i}号数据库" + "端口是五四三三" * 70 for i in range(20))))
+    page = ContextOffloadTool(memory)("m1", query="数据库 端口")
+    assert 0 < get_counter("o200k_base").count_text(page.partition("\n")[2]) <= window * 0.4 + 20
 
 
 def test_a_query_in_chinese_is_matched_by_pairs_of_characters() -> None:
@@ -368,7 +411,7 @@ def test_a_page_that_is_whole_in_view_is_not_given_again() -> None:
     memory.add_messages([user("And now?"), assistant("Well."), user("Yes?")])
     memory.resize(2_000)
     memory.get_messages()
-    assert text.splitlines()[99] in tool("m3"), "it was condensed"
+    assert text.splitlines()[49] in tool("m3"), "it was condensed"
 
 
 def test_a_call_for_a_number_is_no_call_for_a_uuid_that_begins_with_it() -> None:

@@ -72,6 +72,25 @@ def seen_blocks(messages: Iterable[Msg]) -> dict[str, int]:
     return seen
 
 
+def changed_parts(context: Sequence[theirs.Msg], view: Sequence[Msg]) -> tuple[int, list[Msg]]:
+    """The parts of the last reply from its last calls on, if these are not as they were read, and their first block.
+
+    A user may correct a call while it waits to be confirmed; others may until it runs. No parts: nothing has changed.
+    """
+    at = next((i for i in range(len(view) - 1, -1, -1) if view[i].tool_uses), None)
+    if at is None or not context or _known(view[at]).get("id") != context[-1].id or view[at].origin is not None:
+        return 0, []
+    reply, until = context[-1], int(_known(view[at])["until"])
+    start = until - len(view[at].content)
+    pairs = zip(view[at].content, reply.content[start:until], strict=False)
+    changed = any(block.type == "tool_call" and _is_other(read, block) for read, block in pairs)
+    return start, [m for m in view[at:] if _known(m).get("id") == reply.id] if changed else []
+
+
+def _is_other(read: Any, call: theirs.ToolCallBlock) -> bool:
+    return isinstance(read, ToolUseBlock) and (read.name, _arguments(read)) != (call.name, call.input)
+
+
 def _read(message: theirs.Msg, start: int) -> Msg:
     content = [_read_block(block) for block in message.content[start:]]
     return _msg(message, message.role, content, start, len(message.content))
@@ -161,8 +180,8 @@ def _read_data(block: Any) -> Any:
 
 
 def _rest(block: Any, *fields: str) -> dict[str, Any]:
-    values: dict[str, Any] = block.model_dump(mode="json", exclude={"type", *fields}, exclude_none=True)
-    return {k: v for k, v in values.items() if v not in ({}, [])}
+    values: dict[str, Any] = block.model_dump(mode="json", exclude={"type", *fields})
+    return {k: v for k, v in values.items() if v not in (None, {}, [])}
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -203,15 +222,20 @@ def _write_block(block: Any) -> Any:
     if isinstance(block, ThinkingBlock):
         return theirs.ThinkingBlock(**{**rest, "thinking": block.thinking})
     if isinstance(block, ToolUseBlock):
-        raw = known.get("raw")
-        text = _dumps(thaw(block.input)) if raw is None else raw
-        return theirs.ToolCallBlock(**{**rest, "id": block.id, "name": block.name, "input": text})
+        if rules := rest.get("suggested_rules"):  # earlier versions stored them without what is None
+            rest["suggested_rules"] = [{"rule_content": None, **rule} for rule in rules]
+        return theirs.ToolCallBlock(**{**rest, "id": block.id, "name": block.name, "input": _arguments(block)})
     if isinstance(block, ToolResultBlock):
         output = block.output if isinstance(block.output, str) else [_write_block(b) for b in block.output]
         state = rest.pop("state", "error" if block.is_error else "success")
         return theirs.ToolResultBlock(**{**rest, "id": block.id, "name": block.name, "output": output, "state": state})
     media_type = rest.pop("media_type", f"{block.type}/*")
     return theirs.DataBlock(**{**rest, "source": {"media_type": media_type, **thaw(block.source)}})
+
+
+def _arguments(call: ToolUseBlock) -> str:
+    raw: str | None = _known(call).get("raw")
+    return _dumps(thaw(call.input)) if raw is None else raw
 
 
 def _write_text(block: TextBlock, known: Mapping[str, Any], rest: dict[str, Any]) -> Any:

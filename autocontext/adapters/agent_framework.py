@@ -10,20 +10,30 @@ In the narrower seat, `Agent(client, compaction_strategy=AutoContextCompaction(.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Unpack
+
+from pydantic import BaseModel
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.flows.logs import logger
 from autocontext.formats.sendable import sendable
-from autocontext.memory import AutoContextMemory, offered_tools
+from autocontext.memory import AutoContextMemory, learn_usage, offered_tools
 from autocontext.messages import Msg
 from autocontext.tools import INSTRUCTIONS
 
 try:
-    from agent_framework import ChatContext, ChatMiddleware, ChatResponse, FunctionTool, HistoryProvider, Message
+    from agent_framework import (
+        ChatContext,
+        ChatMiddleware,
+        ChatResponse,
+        FunctionTool,
+        HistoryProvider,
+        Message,
+        ResponseStream,
+    )
 
     from autocontext.adapters._agent_framework_history import MARK, Placed, follow, shown, unique
     from autocontext.adapters._agent_framework_messages import from_agent_framework, to_agent_framework
@@ -140,6 +150,8 @@ class _Compressing(ChatMiddleware):
     def __init__(self, memory: AutoContextMemory, session: str, histories: list[str]) -> None:
         self._memory, self._session, self._histories = memory, session, histories
         self._placed: list[Placed] = []
+        self._view: list[Msg] = []
+        self._is_streamed = False
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Exchange the messages; a conversation that the service itself keeps is left alone."""
@@ -148,14 +160,60 @@ class _Compressing(ChatMiddleware):
             _log.warning("the service keeps this conversation, so nothing can be compressed; pass store=False")
             await call_next()
             return
-        self._memory.set_overhead(*_besides(options))
-        self._placed = follow(self._memory, context.messages, self._histories, self._placed)
-        view = self._memory.as_sent(await self._memory.aget_messages())
-        context.messages = shown(self._memory, self._session, view, self._placed)
-        context.stream_result_hooks.append(self._keep_calls)
-        await call_next()
-        if isinstance(context.result, ChatResponse):
-            self._keep_calls(context.result)
+        given, self._is_streamed = context.messages, context.stream
+
+        async def ask() -> None:
+            self._placed = follow(self._memory, given, self._histories, self._placed)
+            self._memory.set_overhead(*(p.message.text for p in self._placed if p.id is None), *_besides(options))
+            self._view = await self._memory.aget_messages()
+            view = self._memory.as_sent(self._view)
+            context.messages = shown(self._memory, self._session, view, self._placed)
+            await call_next()
+
+        context.stream_result_hooks.append(self._keep)
+        try:
+            await ask()
+        except Exception as e:
+            if not await self._memory.arecover(e):
+                raise
+            await ask()
+        if isinstance(context.result, ResponseStream):
+            context.result = self._opened(context, context.result, ask)
+        elif isinstance(context.result, ChatResponse):
+            self._keep(context.result)
+
+    def _opened(
+        self, context: ChatContext, stream: ResponseStream[Any, Any], ask: Callable[[], Awaitable[None]]
+    ) -> ResponseStream[Any, Any]:
+        """The stream, which sends its request when it is read; once more if that is refused as too long."""
+        answers: list[ChatResponse] = []
+
+        async def updates() -> AsyncIterator[Any]:
+            begun = False
+            try:
+                async with stream:
+                    async for update in stream:
+                        begun = True
+                        yield update
+                    answers.append(await stream.get_final_response())
+            except Exception as e:
+                if begun or not await self._memory.arecover(e):
+                    raise
+            else:
+                return
+            await ask()
+            again: Any = context.result
+            async with again:
+                async for update in again:
+                    yield update
+                answers.append(await again.get_final_response())
+
+        return ResponseStream(updates(), finalizer=lambda _: answers[-1])
+
+    def _keep(self, answer: ChatResponse) -> None:
+        """Learn how the service has counted the request, and keep calls."""
+        learn_usage(self._memory, self._view, _input_tokens(answer.usage_details or {}, is_streamed=self._is_streamed))
+        self._keep_calls(answer)
 
     def _keep_calls(self, answer: ChatResponse) -> None:
         """Keep an answer that calls tools before they run: a process that ends within one leaves it in the memory."""
@@ -163,12 +221,29 @@ class _Compressing(ChatMiddleware):
             self._memory.add_messages(_with_new_ids(self._memory, answer.messages))
 
 
+def _input_tokens(details: Mapping[str, Any], *, is_streamed: bool) -> Any:
+    """The input tokens of a request; None if it is not sure that they are those of one.
+
+    Anthropic's count leaves out what its cache had; of a stream, the framework adds up two that each tell the whole.
+    """
+    tokens = details.get("input_token_count")
+    beside = [n for key, n in details.items() if key.startswith("anthropic.cache_") and isinstance(n, int)]
+    if not beside or not isinstance(tokens, int):
+        return tokens
+    return None if is_streamed else tokens + sum(beside)
+
+
 def _besides(options: Mapping[str, Any]) -> list[str | dict[str, Any]]:
-    """What a request holds besides messages: instructions and tool schemas."""
+    """What a request holds besides messages: instructions, and the schemas of tools and of the answer."""
     instructions = options.get("instructions") or ()
     texts = [instructions] if isinstance(instructions, str) else [str(part) for part in instructions]
     tools = options.get("tools") or ()
-    return [*texts, *(tool.to_json_schema_spec() for tool in tools if isinstance(tool, FunctionTool))]
+    schemas = [tool.to_json_schema_spec() for tool in tools if isinstance(tool, FunctionTool)]
+    form = options.get("response_format")
+    if isinstance(form, type) and issubclass(form, BaseModel):
+        schema = {"name": form.__name__, "schema": form.model_json_schema(), "strict": True}
+        form = {"type": "json_schema", "json_schema": schema}
+    return [*texts, *schemas, *([form] if isinstance(form, Mapping) else [])]
 
 
 def _function_tool(tool: Any) -> FunctionTool:

@@ -9,12 +9,13 @@ system prompt. Each session id of an AgentState has a memory of its own. Written
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import Any, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
-from autocontext.memory import AutoContextMemory
+from autocontext.memory import AutoContextMemory, learn_usage
 from autocontext.plan import plan_of
 from autocontext.tools import INSTRUCTIONS
 
@@ -22,9 +23,11 @@ try:
     from agentscope.message import AssistantMsg, TextBlock, ToolResultState
     from agentscope.message import Msg as AgentScopeMsg
     from agentscope.middleware import MiddlewareBase
+    from agentscope.model import AnthropicChatModel
     from agentscope.tool import ToolBase, ToolChunk, ToolResponse
 
     from autocontext.adapters._agentscope_v2_messages import (
+        changed_parts,
         from_agentscope,
         seen_blocks,
         to_agentscope,
@@ -100,22 +103,13 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
         return f"{current_prompt}\n\n{INSTRUCTIONS}"
 
     async def on_model_call(self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]) -> Any:
-        """Call the model with the memory's view."""
-        memory = self._follow(agent)
-        head, tail = _passing(agent.state.context, input_kwargs["messages"])
-        if hints := trailing_hints(agent.state.context, agent.injection_config.injection_source):
-            tail.insert(0, AssistantMsg(name=agent.name, content=[without_length(hint) for hint in hints]))
-        if not self._has_plan and (tasks := agent.state.tasks_context.tasks):
-            memory.attach_plan_note(plan_of("task list", ((t.subject, t.state) for t in tasks)))
-        overhead = [
-            b.text if b.type == "text" else str(b.hint)
-            for m in (*head, *tail)
-            for b in m.content
-            if b.type in ("text", "hint")
-        ]
-        memory.set_overhead(*overhead, *input_kwargs["tools"])
-        view = memory.as_sent(await memory.aget_messages())
-        return await next_handler(**{**input_kwargs, "messages": [*head, *to_agentscope(view), *tail]})
+        """Call the model with the memory's view; what is refused as too long is made smaller and sent once more."""
+        try:
+            return await self._ask(agent, input_kwargs, next_handler)
+        except Exception as e:
+            if not await self._sessions.of(agent.state.session_id).arecover(e):
+                raise
+        return await self._ask(agent, input_kwargs, next_handler)
 
     async def on_acting(
         self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
@@ -139,13 +133,43 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
         yield ToolResponse(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
 
     # ------------------------------------------------------------------------------------------------------- parts
+    async def _ask(self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]) -> Any:
+        memory = self._follow(agent)
+        head, tail = _passing(agent.state.context, input_kwargs["messages"])
+        if hints := trailing_hints(agent.state.context, agent.injection_config.injection_source):
+            tail.insert(0, AssistantMsg(name=agent.name, content=[without_length(hint) for hint in hints]))
+        if not self._has_plan and (tasks := agent.state.tasks_context.tasks):
+            memory.attach_plan_note(plan_of("task list", ((t.subject, t.state) for t in tasks)))
+        overhead = [
+            b.text if b.type == "text" else str(b.hint)
+            for m in (*head, *tail)
+            for b in m.content
+            if b.type in ("text", "hint")
+        ]
+        memory.set_overhead(*overhead, *input_kwargs["tools"])
+        view = await memory.aget_messages()
+        messages = [*head, *to_agentscope(memory.as_sent(view)), *tail]
+        answer = await next_handler(**{**input_kwargs, "messages": messages})
+
+        def learn(answer: Any) -> None:
+            learn_usage(memory, view, _input_tokens(getattr(answer, "usage", None), input_kwargs.get("current_model")))
+
+        if isinstance(answer, AsyncGenerator):
+            return _watched(answer, learn)
+        learn(answer)
+        return answer
+
     def _follow(self, agent: Any) -> AutoContextMemory:
-        """Add what is new in the agent's context, block by block."""
+        """Add what is new in the agent's context, block by block; a call that the user has corrected is read anew."""
         session = agent.state.session_id
         memory = self._sessions.of(session)
         if session not in self._seen:
             self._seen[session] = seen_blocks(memory.get_original_memory_msgs())
         seen = self._seen[session]
+        start, changed = changed_parts(agent.state.context, memory.messages)
+        if changed:
+            memory.follow((), gone=[m.id for m in changed])
+            seen[agent.state.context[-1].id] = start
         new = from_agentscope(agent.state.context, seen, runtime=agent.injection_config.injection_source)
         if new:
             memory.add_messages(new)
@@ -161,3 +185,21 @@ def _passing(
     own = {m.id for m in context}
     first = next((i for i, m in enumerate(messages) if m.id in own), len(messages))
     return list(messages[:first]), [m for m in messages[first:] if m.id not in own]
+
+
+async def _watched(answer: AsyncGenerator[Any, None], learn: Callable[[Any], None]) -> AsyncGenerator[Any, None]:
+    """A streamed answer; `learn` gets its last chunk, which holds all."""
+    async with aclosing(answer):
+        async for chunk in answer:
+            if chunk.is_last:
+                learn(chunk)
+            yield chunk
+
+
+def _input_tokens(usage: Any, model: object) -> Any:
+    """The input tokens of a request; Anthropic's count leaves out what its cache had."""
+    tokens = getattr(usage, "input_tokens", None)
+    if not isinstance(model, AnthropicChatModel) or not isinstance(tokens, int):
+        return tokens
+    beside = (usage.cache_creation_input_tokens, usage.cache_input_tokens)
+    return tokens + sum(n for n in beside if isinstance(n, int))

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, Unpack
 
 from pydantic import WithJsonSchema
 
-from autocontext.adapters._following import first_new, take_back
+from autocontext.adapters._following import first_new
 from autocontext.adapters._sessions import Sessions, described
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.flows.forking import fork_lock
-from autocontext.memory import AutoContextMemory
+from autocontext.memory import AutoContextMemory, learn_usage
 from autocontext.messages import Msg, is_compressed
 from autocontext.plan import plan_of
+from autocontext.stores.kept import Kept
 from autocontext.tools import INSTRUCTIONS, offers_reload
 
 try:
@@ -35,8 +36,9 @@ try:
         PrivateStateAttr,
         ToolCallRequest,
     )
+    from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
     from langchain.tools import BaseTool, ToolRuntime
-    from langchain_core.messages import BaseMessage, SystemMessage
+    from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
     from langchain_core.tools import StructuredTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.config import get_config
@@ -46,8 +48,14 @@ except ImportError as e:
     raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
 
 
+_MAX_HELD = 200_000
+"""Ids of messages in the lists of open runs that are remembered; beyond it, a run goes on as in another process."""
+_THREAD = "_langchain_thread"
+"""In the metadata of what comes from a thread's state; the application may have added the rest."""
+
+
 class AutoContextState(AgentState):
-    """The agent's state, and which session it belongs to."""
+    """The agent's state, its session and run, and the ids of the messages that it `held` after the last run."""
 
     autocontext_session: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]  # type: ignore[valid-type]  # Any here
 
@@ -68,7 +76,9 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         self._sessions = Sessions(memory, **options)
         self._has_plan = options.get("plan") is not None
         self._schemas: tuple[list[Any], list[dict[str, Any]]] = ([], [])
+        self._output: tuple[Any, list[dict[str, Any]]] = (None, [])
         self._following = fork_lock()
+        self._held: Kept[str, frozenset[str]] = Kept(_MAX_HELD, forgotten=False)
         self.tools: Sequence[BaseTool] = [_tool(tool, self._memory_of) for tool in described(self._sessions.config)]
 
     def memory(self, thread_id: str = "", user_id: str | None = None) -> AutoContextMemory:
@@ -78,39 +88,69 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
     # ------------------------------------------------------------------------------------------------------- hooks
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:  # noqa: ARG002 (the hook's form)
         """Find out whose run this is; what the thread has taken back goes out of view."""
-        session = _session_of(get_config())
-        memory = self._sessions.begin(session["id"], session["user"], kept=session["kept"])
-        take_back(memory, [m.id for m in state["messages"] if m.id])
+        session, last = _session_of(get_config()), state.get("autocontext_session") or {}
+        # What a checkpoint had at the end of a run of this session and has no more was removed, wherever it stood.
+        same = (last.get("id"), last.get("user")) == (session["id"], session["user"])
+        session = {**session, "held": last.get("held", []) if same else [], "run": uuid.uuid4().hex}
+        ids = [m.id for m in state["messages"] if m.id]
+        self._refreshed(session).follow(ids, gone=session["held"])
+        self._held.put(session["run"], frozenset(ids), len(ids))
         return {"autocontext_session": session}
 
-    def after_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 (the hook's form)
+    def after_agent(self, state: Any, runtime: Any) -> dict[str, Any]:  # noqa: ARG002 (the hook's form)
         """Keep the final answer."""
-        self._follow(state)
+        self._follow(state, state["messages"])
         session = _session_in(state)
+        self._held.drop(session["run"])
         if not session["kept"]:
             self._sessions.forget(session["id"], session["user"])
+        return {"autocontext_session": {**session, "held": [m.id for m in state["messages"]]}}
 
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:
-        """Call the model with the memory's view."""
-        memory = self._prepare(request)
-        return handler(self._request(request, memory.as_sent(memory.get_messages())))
+        """Call the model with the memory's view; what is refused as too long is made smaller and sent once more."""
+
+        def ask() -> Any:
+            memory, history = self._prepare(request)
+            view = memory.get_messages()
+            response = handler(self._request(request, history, view, memory.as_sent(view)))
+            learn_usage(memory, view, _usage(response))
+            return response
+
+        try:
+            return ask()
+        except Exception as e:
+            if not self._memory_of(request.state).recover(e):
+                raise
+        return ask()
 
     async def awrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]) -> Any:
         """The same for asynchronous runs."""
-        memory = self._prepare(request)
-        return await handler(self._request(request, memory.as_sent(await memory.aget_messages())))
+
+        async def ask() -> Any:
+            memory, history = self._prepare(request)
+            view = await memory.aget_messages()
+            response = await handler(self._request(request, history, view, memory.as_sent(view)))
+            learn_usage(memory, view, _usage(response))
+            return response
+
+        try:
+            return await ask()
+        except Exception as e:
+            if not await self._memory_of(request.state).arecover(e):
+                raise
+        return await ask()
 
     # Here and not right after the model's answer: other middleware may still edit or redact the calls there.
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Keep the call before the tool runs: a process that ends within the tool leaves it in the memory."""
-        self._follow(request.state)
+        self._follow(request.state, request.state["messages"])
         return handler(request)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """The same for asynchronous runs."""
-        self._follow(request.state)
+        self._follow(request.state, request.state["messages"])
         return await handler(request)
 
     # ------------------------------------------------------------------------------------------------------- parts
@@ -118,34 +158,73 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         session = _session_in(state)
         return self._sessions.of(session["id"], session["user"], kept=session["kept"])
 
-    def _follow(self, state: Any) -> AutoContextMemory:
-        memory, messages = self._memory_of(state), state["messages"]
+    def _refreshed(self, session: dict[str, Any]) -> AutoContextMemory:
+        return self._sessions.begin(session["id"], session["user"], kept=session["kept"])
+
+    def _follow(self, state: Any, messages: Sequence[BaseMessage]) -> AutoContextMemory:
+        session, ids = _session_in(state), [m.id or "" for m in messages]
         with self._following:  # parallel calls of tools come from several threads
-            memory.add_messages(from_langchain(messages[first_new(memory, [m.id for m in messages]) :]))
+            held, now = self._held.get(session["run"]), frozenset(ids)
+            if held is None or not held < now:
+                self._go_on(session, messages, session["held"] if held is None else held)
+            memory = self._memory_of(state)
+            new = messages[first_new(memory, ids) :]
+            if len(new) > 1 and any(isinstance(m, AIMessage) for m in new):  # a step that another process may have kept
+                memory = self._refreshed(session)
+                new = messages[first_new(memory, ids) :]
+            memory.add_messages(_of_thread(new))
+            memory.bring_back(ids)
+            self._held.put(session["run"], now, len(now))
         return memory
 
-    def _prepare(self, request: ModelRequest) -> AutoContextMemory:
-        memory = self._follow(request.state)
+    def _go_on(self, session: dict[str, Any], messages: Sequence[BaseMessage], held: Collection[str]) -> None:
+        """Take out of view what the thread has taken back within a run that has waited, or is gone back to.
+
+        Such a run does not come past `before_agent`. What the application has said meanwhile stays.
+        """
+        memory, ids = self._refreshed(session), [m.id or "" for m in messages]
+        known = {m.id: _THREAD in m.metadata for m in memory.get_original_memory_msgs()}
+        # What a second compression has put a summary in the place of is not taken back: the summary is left out.
+        kept = {*ids[:1]} <= known.keys()
+        memory.follow(ids, gone=held if kept else (), own=[id_ for id_, own in known.items() if own])
+        start = _called_anew(messages, memory.messages)
+        if start < len(messages):
+            said_anew = {*ids[start:]}
+            while (at := next((i for i, m in enumerate(memory.messages) if m.id in said_anew), None)) is not None:
+                memory.delete_message(at)
+            memory.add_messages(_of_thread(messages[start:]))
+
+    def _prepare(self, request: ModelRequest) -> tuple[AutoContextMemory, list[BaseMessage]]:
+        """The memory with all that the history says, which comes with it, and with what else is sent counted."""
+        history = _history(request)
+        memory = self._follow(request.state, history)
         todos: Any = request.state.get("todos")
         if todos and not self._has_plan:
             memory.attach_plan_note(plan_of("to-do list", ((t["content"], t["status"]) for t in todos)))
-        passing = _passing(request)
-        schemas = self._tool_schemas(request.tools)
+        besides = [*(m.text for m in _passing(request, history)), *_longer(request, history, memory.messages)]
+        schemas = [*self._tool_schemas(request), *self._output_schemas(request.response_format)]
         system = self._system(request)
-        memory.set_overhead("" if system is None else system.text, *(m.text for m in passing), *schemas)
-        return memory
+        memory.set_overhead("" if system is None else system.text, *besides, *schemas)
+        return memory, history
 
-    def _request(self, request: ModelRequest, view: list[Msg]) -> ModelRequest:
-        own = {m.id: m for m in request.state["messages"]}
+    def _request(
+        self, request: ModelRequest, history: list[BaseMessage], view: list[Msg], sent: list[Msg]
+    ) -> ModelRequest:
+        # The state's own messages go where nothing is repaired, and the copies of other middleware in any case.
+        unchanged, said = {id(msg) for msg in view}, {m.id: m for m in history}
+        own = {msg.id: said[msg.id] for msg in sent if id(msg) in unchanged and msg.id in said}
+        own |= _copies(request, said)
+        before, behind = _guests(request, history, {msg.id for msg in sent})
         messages: list[Any] = []
-        for msg in view:
+        for msg in sent:
+            messages.extend(before.pop(msg.id, ()))
             messages.extend(to_langchain([msg]) if is_compressed(msg) or msg.id not in own else [own[msg.id]])
-        return request.override(messages=[*messages, *_passing(request)], system_message=self._system(request))
+        return request.override(messages=[*messages, *behind], system_message=self._system(request))
 
     def _system(self, request: ModelRequest) -> SystemMessage | None:
         """The system message with the instructions for tags at its end, where the request has the reload tool."""
         system = request.system_message
-        if not offers_reload(self._tool_schemas(request.tools)):
+        if not offers_reload(self._tool_schemas(request)):
             return system
         if system is None:
             return SystemMessage(content=INSTRUCTIONS)
@@ -153,18 +232,55 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
             return system.model_copy(update={"content": f"{system.content}\n\n{INSTRUCTIONS}"})
         return system.model_copy(update={"content": [*system.content, {"type": "text", "text": INSTRUCTIONS}]})
 
-    def _tool_schemas(self, tools: list[Any]) -> list[dict[str, Any]]:
+    def _tool_schemas(self, request: ModelRequest) -> list[dict[str, Any]]:
+        # With a schema for the provider, LangChain makes those of the tools strict, too, which adds to them.
+        strict = None if isinstance(request.response_format, ToolStrategy | None) else True
         known, schemas = self._schemas
+        tools = [strict, *request.tools]
         if len(known) != len(tools) or any(a is not b for a, b in zip(known, tools, strict=True)):
-            schemas = [convert_to_openai_tool(tool) for tool in tools]
-            self._schemas = (list(tools), schemas)
+            schemas = [convert_to_openai_tool(tool, strict=strict) for tool in request.tools]
+            self._schemas = (tools, schemas)
         return schemas
+
+    def _output_schemas(self, form: Any) -> list[dict[str, Any]]:
+        """What the final answer must look like: a schema for the provider, or one tool for each schema."""
+        known, schemas = self._output
+        if form is not known:
+            schemas = _output_schemas(form)
+            self._output = (form, schemas)
+        return schemas
+
+
+def _output_schemas(form: Any) -> list[dict[str, Any]]:
+    if form is None:
+        return []
+    if isinstance(form, ProviderStrategy):
+        return [form.to_model_kwargs()["response_format"]]
+    if not isinstance(form, ToolStrategy):  # it depends on the model: the larger of the two
+        form = ToolStrategy(form.schema if isinstance(form, AutoStrategy) else form)
+    bindings = [OutputToolBinding.from_schema_spec(spec) for spec in form.schema_specs]
+    return [convert_to_openai_tool(binding.tool) for binding in bindings]
 
 
 def _session_in(state: Any) -> dict[str, Any]:
     """The session of a run. One that began before the middleware was added has gone past `before_agent`."""
-    session: dict[str, Any] | None = state.get("autocontext_session")
-    return session or _session_of(get_config())
+    session: dict[str, Any] = state.get("autocontext_session") or _session_of(get_config())
+    return {"held": [], "run": session["id"], **session}
+
+
+def _of_thread(messages: Sequence[BaseMessage]) -> list[Msg]:
+    return [m.model_copy(update={"metadata": {**m.metadata, _THREAD: True}}) for m in from_langchain(messages)]
+
+
+def _called_anew(messages: Sequence[BaseMessage], view: Sequence[Msg]) -> int:
+    """The index of the first message that has other calls than the one in view under its id: results go by them."""
+    shown = {m.id: {use.id for use in m.tool_uses} for m in view if m.role == "assistant" and not is_compressed(m)}
+    for i, message in enumerate(messages):
+        if isinstance(message, AIMessage) and message.id in shown:
+            calls = {call["id"] or "" for call in [*message.tool_calls, *message.invalid_tool_calls]}
+            if calls != shown[message.id]:
+                return i
+    return len(messages)
 
 
 def _session_of(config: Any) -> dict[str, Any]:
@@ -177,10 +293,66 @@ def _session_of(config: Any) -> dict[str, Any]:
     return {"id": name if kept else uuid.uuid4().hex, "user": None if user is None else str(user), "kept": kept}
 
 
-def _passing(request: ModelRequest) -> list[BaseMessage]:
+def _usage(response: Any) -> Any:
+    """What the model says the request was; None where it says nothing, or other middleware has answered."""
+    messages = getattr(response, "result", [response])
+    return next((m.usage_metadata for m in messages if isinstance(m, AIMessage)), None)
+
+
+def _history(request: ModelRequest) -> list[BaseMessage]:
+    """The state's messages, and the answers to malformed calls that LangChain adds to this request and to the state.
+
+    They get an id here that is the same when the request is tried again; the state would give them another each time.
+    """
+    messages = request.state["messages"]
+    answered = {m.tool_call_id for m in messages if isinstance(m, ToolMessage)}
+    answers = {m.tool_call_id: m for m in request.messages if isinstance(m, ToolMessage)}
+    history: list[BaseMessage] = []
+    for message in messages:
+        history.append(message)
+        for call in message.invalid_tool_calls if isinstance(message, AIMessage) else ():
+            if (call_id := call["id"]) in answers and call_id not in answered:
+                answered.add(call_id)
+                answers[call_id].id = answers[call_id].id or f"{message.id}.{call_id}"
+                history.append(answers[call_id])
+    return history
+
+
+def _passing(request: ModelRequest, history: list[BaseMessage]) -> list[BaseMessage]:
     """What other middleware has put into this request alone: it is sent, and not remembered."""
-    held = {id(m) for m in request.state["messages"]} | {m.id for m in request.state["messages"]}
+    held = {id(m) for m in history} | {m.id for m in history}
     return [m for m in request.messages if id(m) not in held and (m.id is None or m.id not in held)]
+
+
+def _guests(
+    request: ModelRequest, history: list[BaseMessage], shown: set[str]
+) -> tuple[dict[str, list[BaseMessage]], list[BaseMessage]]:
+    """What passes through: by the id of the message in view that it stands before, and what stands behind all.
+
+    Nothing goes between a call and its results: what stood there may be out of view by now.
+    """
+    passing = {id(m) for m in _passing(request, history)}
+    before: dict[str, list[BaseMessage]] = {}
+    waiting: list[BaseMessage] = []
+    for message in request.messages:
+        if id(message) in passing:
+            waiting.append(message)
+        elif waiting and message.id in shown and not isinstance(message, ToolMessage):
+            before[str(message.id)], waiting = waiting, []
+    return before, waiting
+
+
+def _longer(request: ModelRequest, history: list[BaseMessage], view: list[Msg]) -> list[str]:
+    """By what the copies of other middleware are longer than the messages in view that they stand for."""
+    shown = {msg.id for msg in view}
+    said = {m.id: m for m in history if m.id in shown}
+    copies = _copies(request, said)
+    return [m.text[len(said[id_].text) :] for id_, m in copies.items() if len(m.text) > len(said[id_].text)]
+
+
+def _copies(request: ModelRequest, said: Mapping[str | None, BaseMessage]) -> dict[str, BaseMessage]:
+    """By id, what other middleware has put in the place of a message for this request, with a name taken out, say."""
+    return {m.id: m for m in request.messages if m.id is not None and m.id in said and m is not said[m.id]}
 
 
 def _tool(tool: dict[str, Any], memory_of: Callable[[Any], AutoContextMemory]) -> BaseTool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
 from autocontext.formats.blocks import MEDIA, carried_text, carries, compaction_block, hints, jsonable, remember
-from autocontext.formats.openai_parts import is_plain, read_part, stand_in, write_part
+from autocontext.formats.openai_parts import is_plain, read_function, read_part, stand_in, write_function, write_part
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, freeze, thaw
 
 try:
@@ -42,7 +42,7 @@ _ROLES: dict[type[BaseMessage], str] = {
     ChatMessage: "user",
 }
 _SPOKEN_ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "system": "system"}
-_FIELDS = ("content", "type", "id", "tool_calls", "tool_call_id", "status")
+_FIELDS = ("content", "type", "id", "tool_calls", "invalid_tool_calls", "tool_call_id", "status")
 """Fields that blocks and the message itself stand for."""
 _CALL_PARTS = ("tool_use", "tool_call")
 
@@ -73,7 +73,7 @@ def _read(message: BaseMessage) -> Msg:
         name = str(message.name or "")
         block = ToolResultBlock(id=message.tool_call_id, name=name, output=output, is_error=error, metadata=known)
         return _msg(message, role=role, content=(block,))
-    calls = list(message.tool_calls) if isinstance(message, AIMessage) else []
+    calls = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
     blocks: list[Any] = []
     for i, part in enumerate(_parts(message.content)):
         # A part that says what the next call says, as Anthropic's do, is that call.
@@ -153,12 +153,17 @@ def _standard_source(part: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _read_call(call: Mapping[str, Any], part: Mapping[str, Any] | None = None) -> ToolUseBlock:
-    value = _jsonable(call["args"])
     hints: dict[str, Any] = {"unnumbered": call["id"] is None}
+    if call.get("type") == "invalid_tool_call":  # its arguments are a text that is no object
+        function = {"name": call["name"] or "", "arguments": call["args"] or ""}
+        read = read_function(function, "invalid_tool_calls", call["id"] or "")
+        hints["invalid"] = {k: v for k, v in call.items() if k != "id" and (k not in ("name", "args") or v is None)}
+    else:
+        read = ToolUseBlock(id=call["id"] or "", name=call["name"], input=_jsonable(call["args"]))
     if part is not None:
-        same = next((key for key in ("input", "args") if part.get(key) == value), None)
+        same = next((key for key in ("input", "args") if part.get(key) == read.input), None)
         hints |= {"part": {k: v for k, v in part.items() if k not in ("id", same)}, "input": same}
-    return ToolUseBlock(id=call["id"] or "", name=call["name"], input=value, metadata=_remember(**hints))
+    return ToolUseBlock(**{**dict(read), "metadata": {**read.metadata, **_remember(**hints)}})
 
 
 def _jsonable(value: Any) -> Any:
@@ -193,8 +198,11 @@ def _write(msg: Msg) -> BaseMessage:
     blocks = [b for b in msg.content if not isinstance(b, ToolResultBlock)]
     content = _write_content(blocks, known.get("content"), role=msg.role)
     if msg.role == "assistant" and not known.get("kind"):
-        calls = [_write_call(b) for b in blocks if isinstance(b, ToolUseBlock)]
-        return AIMessage(content=content, id=msg.id, tool_calls=calls, **rest)
+        uses = [b for b in blocks if isinstance(b, ToolUseBlock)]
+        calls = [_write_call(b) for b in uses if "invalid" not in _known(b)]
+        invalid = [_write_invalid(b) for b in uses if "invalid" in _known(b)]
+        # Sessions of earlier versions have the invalid calls in `rest`.
+        return AIMessage(content=content, id=msg.id, tool_calls=calls, **{"invalid_tool_calls": invalid, **rest})
     if known.get("kind") == "chat":
         return ChatMessage(content=content, id=msg.id, **rest)
     if known.get("kind") == "function":
@@ -252,6 +260,11 @@ def _write_part(block: Any) -> Any:
 
 def _write_call(block: ToolUseBlock) -> dict[str, Any]:
     return {"name": block.name, "args": thaw(block.input), "id": _call_id(block), "type": "tool_call"}
+
+
+def _write_invalid(block: ToolUseBlock) -> dict[str, Any]:
+    args = write_function(block)["arguments"]
+    return {"name": block.name, "args": args, "id": _call_id(block), **thaw(_known(block)["invalid"])}
 
 
 def _call_id(block: ToolUseBlock) -> str | None:

@@ -24,22 +24,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from itertools import count
-from typing import Any, Unpack
+from itertools import count, takewhile
+from typing import Any, NamedTuple, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.formats.openai_responses import from_responses, to_responses
-from autocontext.memory import AutoContextMemory, offered_tools
-from autocontext.messages import Msg, is_compressed
+from autocontext.memory import AutoContextMemory, learn_usage, offered_tools
+from autocontext.messages import Msg, ToolUseBlock, is_compressed
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
     from agents import (
         Agent,
         AgentHooks,
+        AgentOutputSchema,
+        AgentOutputSchemaBase,
         FunctionTool,
+        Handoff,
         HostedMCPTool,
         ModelResponse,
         RunConfig,
@@ -78,8 +81,16 @@ class AutoContextSession(Openable):
         """The items of the run that the memory holds: what `get_items` returned, and what was added since."""
         self._in_use = False
         """Whether the SDK has read or written this session, and not only its filter is used."""
-        self._asking: object = None
+        self._tools_run = True
+        """Whether an open call is one whose tool may be running: the session was not read since it was made."""
+        self._asking: Any = None
         """The agent whose request was filtered last, until its answer is there."""
+        self._view: list[Msg] = []
+        """The memory's view in that request."""
+        self._handed_over = False
+        """Whether the run was handed over since the last request."""
+        self._withheld: Counter[str] = Counter()
+        """The items of the run that a handoff has kept from the agent that runs now."""
 
     def run_config(self, **fields: Any) -> RunConfig:
         """A RunConfig with the filter; `fields` are further fields of it."""
@@ -87,12 +98,25 @@ class AutoContextSession(Openable):
 
     # ------------------------------------------------------------------------------------------------------- runs
     async def run(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 (the Runner's name)
-        """`Runner.run` with this session; the agent gets `context_reload` for this run. `options` are the Runner's."""
-        return await Runner.run(self._equipped(agent), input, **self._arguments(options))
+        """`Runner.run` with this session; the agent gets `context_reload` for this run. `options` are the Runner's.
+
+        Where it ends because the service has refused a request as too long, the next run's are smaller.
+        """
+        try:
+            return await Runner.run(self._equipped(agent), input, **self._arguments(options))
+        except Exception as e:
+            if self._asking is not None:  # else it is another run's request, of an agent that is a tool
+                await self.memory.arecover(e)
+            raise
 
     def run_sync(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
         """`Runner.run_sync` in the same way."""
-        return Runner.run_sync(self._equipped(agent), input, **self._arguments(options))
+        try:
+            return Runner.run_sync(self._equipped(agent), input, **self._arguments(options))
+        except Exception as e:
+            if self._asking is not None:
+                self.memory.recover(e)
+            raise
 
     def run_streamed(self, agent: Agent[Any], input: Any, **options: Any) -> RunResultStreaming:  # noqa: A002
         """`Runner.run_streamed` in the same way."""
@@ -115,12 +139,19 @@ class AutoContextSession(Openable):
         """The view as Responses items, compressed first when it is due; with a `limit` the newest so many."""
         await asyncio.to_thread(self.memory.refresh)  # what other processes have added
         items = to_responses(await self.memory.aget_messages())
+        # Within a run the SDK reads the end before it adds to it: with a stream, or when a run goes on.
+        within = limit is not None and self.memory.open_request is not None
         limit = self.session_settings.limit if limit is None and self.session_settings is not None else limit
+        read = items
         if limit is not None:
-            items = items[-limit:] if limit > 0 else []
-        self._in_run = Counter(map(_words, items))
+            read = items[-limit:] if limit > 0 else []
         self._in_use = True
-        return items
+        if within and self._in_run:
+            return read
+        self._in_run = Counter(map(_words, items if within else read))
+        self._tools_run = self._handed_over = False
+        self._withheld = Counter()
+        return read
 
     async def add_items(self, items: list[Any]) -> None:
         """Add items at the end."""
@@ -133,15 +164,21 @@ class AutoContextSession(Openable):
         view = self.memory.messages
         if not view:
             return None
-        last = view[-1]
-        items = to_responses(self.memory.reload(_uuid(last)) if is_compressed(last) else [last])
+        last = self._originals(view[-1])
+        items = to_responses(last)
         popped = items[-1] if items else None
-        # A call and its results go together; what was not asked for is put back.
-        removed = to_responses(self.memory.delete_message(len(view) - 1))
-        self.memory.add_messages(from_responses(removed[:-1]))
+        # A call and its results go together; what was not asked for is put back as it was. A note goes as a whole.
+        before = self.memory.delete_message(len(view) - 1)[:-1]
+        left = [original for msg in before for original in self._originals(msg)]
+        rest = to_responses([*left, *last])[:-1] if len(last) == 1 else to_responses(left)
+        self.memory.add_messages(from_responses(rest))
         if popped is not None:
             self._in_run.subtract([_words(popped)])
         return popped
+
+    def _originals(self, msg: Msg) -> list[Msg]:
+        """What a message of the view stands for; itself, if its offload was cleared."""
+        return (self.memory.reload(_uuid(msg)) if is_compressed(msg) else []) or [msg]
 
     async def clear_session(self) -> None:
         """Drop everything, the originals and offloads as well."""
@@ -150,88 +187,176 @@ class AutoContextSession(Openable):
 
     # -------------------------------------------------------------------------------------------------- the filter
     async def model_input_filter(self, data: CallModelData[Any]) -> ModelInputData:
-        """What this request sends: the memory's view, then what the run has and the memory does not have yet."""
+        """What this request sends: the memory's view, then what the run has and the memory does not have yet.
+
+        The SDK hands the filter on to an agent that runs as a tool (`agent.as_tool`): its requests stay as they are.
+        """
+        items = data.model_data.input
+        if self._is_within_tool(items):
+            return data.model_data
         self._watch(data.agent)
-        pending = self._without_kept(from_responses(self._pending(data.model_data.input)))
+        if self._handed_over:
+            self._handed_over, self._withheld = False, self._missing(items)
+        pending = self._without_kept(from_responses(_without(items, self._in_run)))
         # An agent that a handoff leads to may have no context_reload, and must not be told to call it.
         ours = INSTRUCTIONS if _can_reload(data.agent) else None
         instructions = "\n\n".join(filter(None, (data.model_data.instructions, ours)))
         waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
-        self.memory.set_overhead(instructions, *_schemas(data.agent), *waiting)
-        view = await self.memory.aget_messages()
-        sent: Any = _with_own_call_ids(to_responses(self.memory.as_sent([*view, *pending])))
+        self.memory.set_overhead(instructions, *_schemas(data.agent), *_answer_schema(data.agent), *waiting)
+        self._view = view = await self.memory.aget_messages()
+        msgs = self._as_handed_over(view, items) if self._withheld else [*view, *pending]
+        sent: Any = _with_own_call_ids(to_responses(self.memory.as_sent(msgs)))
         return ModelInputData(input=sent, instructions=instructions)
 
-    def _pending(self, items: Iterable[Any]) -> list[Any]:
-        held = self._in_run.copy()
-        pending = []
-        for item in items:
-            words = _words(item)
-            if held[words] > 0:
-                held[words] -= 1
+    def _missing(self, items: list[Any]) -> Counter[str]:
+        """The items of the run that are not among `items`, apart from open calls, which the SDK leaves out."""
+        missing = self._in_run - Counter(map(_words, items))
+        run = {words: json.loads(words) for words in self._in_run}
+        answered = {item.get("call_id") for item in run.values() if "output" in item}
+        return Counter({w: n for w, n in missing.items() if run[w].get("call_id") in {None, *answered}})
+
+    def _as_handed_over(self, view: list[Msg], items: list[Any]) -> list[Msg]:
+        """The view without what a handoff has kept back, and the rest of `items` in their places.
+
+        In the place of a note that is also about something kept back stands what is left of it, as it was said.
+        """
+        first = list(takewhile(lambda item: self._in_run[_words(item)] == 0, items))  # such as a summary of the run
+        new = self._without_kept(from_responses(_without(items[len(first) :], self._in_run)))
+        given, withheld = Counter(map(_words, items)), self._withheld
+        shown: list[Msg] = []
+        for msg in view:
+            for form in ([msg], self._originals(msg)):
+                said = to_responses(form)
+                left = _without(said, withheld)
+                if len(left) < len(said):
+                    withheld = withheld - Counter(map(_words, said))
+                    shown += from_responses(_led_on(said, [item for item in left if given[_words(item)] > 0]))
+                    break
             else:
-                pending.append(item)
-        return pending
+                shown.append(msg)
+        return [*from_responses(first), *shown, *new]
+
+    def _is_within_tool(self, items: list[Any]) -> bool:
+        """Whether a request is another run's: a call of this session waits for its result, and `items` lack it."""
+        waiting = self._open_calls()
+        # Call ids alone do not tell: services count them anew in each run.
+        held = [(use.id, use.name, use.input) for m in from_responses(items) for use in m.tool_uses] if waiting else []
+        if all((use.id, use.name, use.input) in held for use in waiting):
+            return False
+        # Of a call that an earlier run has left open, the SDK sends nothing; the rest of that run it does send.
+        return self._tools_run or not any(self._in_run[_words(item)] > 0 for item in items)
 
     # ---------------------------------------------------------------------------------------------- calls in flight
     def _watch(self, agent: Any) -> None:
         if not isinstance(agent.hooks, _Recording):
             agent.hooks = _Recording(agent.hooks)
         self._asking = agent
-        _keeping.set(self._keep)
+        _listener.set(_Listener(self._keep, self._hand_over))
 
-    def _keep(self, agent: object, answer: ModelResponse) -> None:
-        """Keep the answer to this session's request, if it calls tools; others the SDK adds once they are checked."""
-        if self._asking is not agent or not self._in_use:
-            return  # an agent that runs inside a tool of this one, or without this session
+    def _hand_over(self) -> None:
+        self._handed_over = True
+
+    def _keep(self, agent: Any, answer: ModelResponse) -> None:
+        """Learn from the answer to this session's request how the service has counted it.
+
+        Keep it if it calls tools; others the SDK adds once they are checked.
+
+        What only hands the run over waits for the SDK, too: a filter of the handoff may keep it out of the session.
+        """
+        if self._asking is not agent:
+            return  # an agent that runs inside a tool of this one
         self._asking = None
+        if not self._withheld:  # else a part of the view was sent
+            learn_usage(self.memory, self._view, answer.usage)
+        if not self._in_use:
+            return
         msgs = from_responses(answer.to_input_items())
-        if any(m.tool_uses for m in msgs):
+        handing_over = {h.tool_name if isinstance(h, Handoff) else Handoff.default_tool_name(h) for h in agent.handoffs}
+        if any(use.name not in handing_over for m in msgs for use in m.tool_uses):
+            self._tools_run = True
             self.memory.add_messages(Msg(**{**dict(m), "metadata": {**m.metadata, _KEPT_EARLY: True}}) for m in msgs)
 
     def _without_kept(self, msgs: list[Msg]) -> list[Msg]:
         """The messages without the answer that was kept before its tools ran."""
-        kept = self._open_calls()
+        kept = {use.id for use in self._open_calls()}
         return [m for m in msgs if not m.tool_uses or not {use.id for use in m.tool_uses} <= kept]
 
-    def _open_calls(self) -> set[str]:
+    def _open_calls(self) -> list[ToolUseBlock]:
         """The calls of the last answer, if it was kept early and a result is still missing."""
         answered: set[str] = set()
         for msg in reversed(self.memory.get_original_memory_msgs()):
             answered |= {result.id for result in msg.tool_results}
             if msg.tool_uses or msg.role == "user":
-                calls = {use.id for use in msg.tool_uses} if _KEPT_EARLY in msg.metadata else set()
-                return set() if calls <= answered else calls
-        return set()
+                calls = list(msg.tool_uses) if _KEPT_EARLY in msg.metadata else []
+                return [] if {use.id for use in calls} <= answered else calls
+        return []
 
 
-_keeping: ContextVar[Callable[[object, ModelResponse], None] | None] = ContextVar("keeping", default=None)
-"""`_keep` of the session whose filter has made the request that is being answered: sessions may share an agent."""
+class _Listener(NamedTuple):
+    """What a session wants to hear of a run."""
+
+    answered: Callable[[Any, ModelResponse], None]
+    handed_over: Callable[[], None]
+
+
+_listener: ContextVar[_Listener | None] = ContextVar("listener", default=None)
+"""Of the session whose filter has made the request that is being answered: sessions may share an agent."""
 
 
 class _Recording(AgentHooks[Any]):
-    """The hooks of an agent; before them the session keeps what the model has answered."""
+    """The hooks of an agent; before them the session keeps what the model has answered, and learns of a handoff."""
 
     def __init__(self, own: Any) -> None:
         self._own = AgentHooks[Any]() if own is None else own
         for name in dir(AgentHooks):
-            if name.startswith("on_") and name != "on_llm_end":
+            if name.startswith("on_") and name not in ("on_llm_end", "on_handoff"):
                 setattr(self, name, getattr(self._own, name))
 
     async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
-        keep = _keeping.get()
-        if keep is not None:
-            keep(agent, response)
+        if (listener := _listener.get()) is not None:
+            listener.answered(agent, response)
         await self._own.on_llm_end(context, agent, response)
 
+    async def on_handoff(self, context: Any, agent: Any, source: Any) -> None:
+        if (listener := _listener.get()) is not None:
+            listener.handed_over()
+        await self._own.on_handoff(context, agent=agent, source=source)
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_own"], name)
+        if name == "_own":  # a copy that is just being made: what is asked of it must not look for its own hooks
+            raise AttributeError(name)
+        return getattr(self._own, name)
 
 
 def _words(item: Mapping[str, Any]) -> str:
     """What an item says, apart from what the SDK changes on its way into and out of a session."""
     said = {k: v for k, v in item.items() if k not in _NOT_WORDS and v is not None}
     return json.dumps(said, sort_keys=True, default=str)
+
+
+def _without(items: Iterable[Any], held: Counter[str]) -> list[Any]:
+    """The items that are not among those that `held` counts."""
+    held = held.copy()
+    rest = []
+    for item in items:
+        words = _words(item)
+        if held[words] > 0:
+            held[words] -= 1
+        else:
+            rest.append(item)
+    return rest
+
+
+def _led_on(items: list[Any], left: list[Any]) -> list[Any]:
+    """What is left of items, without reasoning that led to what is not: services refuse it alone."""
+    kept = {id(item) for item in left}
+    shown: list[Any] = []
+    leads_on = False
+    for item in reversed(items):
+        leads_on = id(item) in kept and (leads_on or item.get("type") != "reasoning")
+        if leads_on:
+            shown.append(item)
+    return shown[::-1]
 
 
 def _with_own_call_ids(items: Iterable[Mapping[str, Any]]) -> list[Any]:
@@ -278,6 +403,18 @@ def _schemas(agent: Any) -> list[Any]:
     schemas = [{"type": "function", "function": function} for function in functions]
     open_ended = agent.mcp_servers or any(isinstance(tool, HostedMCPTool) for tool in agent.tools)
     return [json.dumps(schema, ensure_ascii=False) for schema in schemas] if open_ended else schemas
+
+
+def _answer_schema(agent: Any) -> list[str]:
+    """The schema of structured output, as a text: it is no tool; [] if the agent answers in words."""
+    if agent.output_type in (None, str):
+        return []
+    own = isinstance(agent.output_type, AgentOutputSchemaBase)
+    schema = agent.output_type if own else AgentOutputSchema(agent.output_type)
+    if schema.is_plain_text():
+        return []
+    sent = {"name": "final_output", "strict": schema.is_strict_json_schema(), "schema": schema.json_schema()}
+    return [json.dumps({"type": "json_schema", "json_schema": sent}, ensure_ascii=False)]
 
 
 def _function_tool(tool: Any) -> FunctionTool:

@@ -2,16 +2,18 @@
 
 `to_pydantic_ai(from_pydantic_ai(x))` has the JSON of x. A ModelRequest becomes one message for each of its parts (what
 the user said, a tool's return, ...), a ModelResponse one message. Their ids are made from what they say and when, so
-that a history that comes back, from JSON too, is known again. What blocks have no field for stands under
-`metadata["_pydantic_ai"]` of message and block; kinds of parts that no block has are carried along as they are.
+that a history that comes back, from JSON too, is known again; `recognized` knows one that was made anew. What blocks
+have no field for stands under `metadata["_pydantic_ai"]` of message and block; kinds of parts that no block has are
+carried along as they are.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from autocontext.errors import MissingExtraError
@@ -39,7 +41,7 @@ def from_pydantic_ai(messages: Iterable[ModelMessage]) -> list[Msg]:
 
 def read_one(message: ModelMessage) -> list[Msg]:
     """The Msgs that stand for one message; their ids begin with the same letters."""
-    [document] = ModelMessagesTypeAdapter.dump_python([message], mode="json")
+    [document] = ModelMessagesTypeAdapter.dump_python([message], mode="json", fallback=repr)
     own = _digest(document)
     known = {k: v for k, v in document.items() if k != "parts" and v is not None and v != {}}
     if document["kind"] == "response":
@@ -56,6 +58,117 @@ def _digest(document: Mapping[str, Any]) -> str:
     """An id from what a message says and when; the rest may be filled in later."""
     identity = [document["kind"], document["parts"], document["timestamp"] if document["kind"] == "response" else None]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def is_prompt(msg: Msg) -> bool:
+    """Whether this is a system prompt that holds for a whole conversation."""
+    part = _prompt(msg)
+    return part.get("part_kind") == "system-prompt" and part.get("scope") != "request"
+
+
+def is_appended(msg: Msg) -> bool:
+    """Whether this is a system prompt that stays where it was said: a later one tells the model what has changed."""
+    return is_prompt(msg) and "context_id" in _prompt(msg)
+
+
+def is_dynamic(msg: Msg) -> bool:
+    """Whether this is a system prompt that the framework evaluates anew in its place at the start of each run."""
+    return is_prompt(msg) and "dynamic_ref" in _prompt(msg) and not is_appended(msg)
+
+
+def is_interrupted(msg: Msg) -> bool:
+    """Whether this is what the framework says, at the start of a later run, of a call that has no result."""
+    return any(_known(result).get("part", {}).get("outcome") == "interrupted" for result in msg.tool_results)
+
+
+def _prompt(msg: Msg) -> Mapping[str, Any]:
+    return _known(msg.content[0]).get("part", {}) if msg.role == "system" and msg.content else {}
+
+
+def opening_prompts(originals: Iterable[Msg]) -> dict[str, str]:
+    """The texts, by their ids, of the system prompts with which runs began: an agent's, not what was said in a run."""
+    found: dict[str, str] = {}
+    runs: set[str | None] = set()
+    for _, parts in groupby(originals, key=_stem):
+        group = list(parts)
+        run = _known(group[0]).get("message", {}).get("run_id")
+        # What is made outside of a run has no run's id, and is an agent's own at the beginning only.
+        is_first = run not in runs and (run is not None or not runs)
+        # Of a request that is known already, a prompt alone is new: one that was evaluated anew.
+        if is_first or len(group) < _known(group[0]).get("of", 1):
+            found |= {msg.id: msg.text for msg in group if is_prompt(msg)}
+        runs.add(run)
+    return found
+
+
+_PLACES = 20
+"""Where a history may begin: so many of the last places at which its first words were said are tried."""
+
+
+def recognized(history: Sequence[Msg], originals: Sequence[Msg]) -> dict[str, str]:
+    """The ids of the originals that a history says again under other ids, by those ids.
+
+    Front ends and databases make the messages anew for each run, with other times. They may leave out calls, results
+    and thinking, but none of the user's words: behind a message that is known, the search ends at the next of those.
+    They may leave out the beginning: words said often are where most of what follows was said, and last.
+    A last message with nothing known before it is the newest there is, or new.
+    """
+    places = {msg.id: i for i, msg in enumerate(originals)}
+    if all(msg.id in places for msg in history):
+        return {}
+    said = [_said(msg) for msg in originals]
+    where: dict[tuple[Any, ...], list[int]] = {}
+    for at, words in enumerate(said):
+        where.setdefault(words, []).append(at)
+    told = [(msg.id, places.get(msg.id), _said(msg)) for msg in history]
+    for i, (_, known, words) in enumerate(told):
+        starts = where.get(words, []) if words and known is None else []
+        if known is not None:
+            starts = [known]
+        elif i == len(told) - 1:
+            starts = starts[-1:] if starts[-1:] == [len(said) - 1] else []
+        if starts:
+            tried = dict.fromkeys([*reversed(starts[-_PLACES:]), starts[0]])
+            found = max((_from(start, told[i:], said) for start in tried), key=len)
+            return {id_: originals[at].id for id_, at in found.items() if id_ not in places}
+    return {}
+
+
+def _from(
+    start: int, told: Sequence[tuple[str, int | None, tuple[Any, ...]]], said: Sequence[tuple[Any, ...]]
+) -> dict[str, int]:
+    """The places of what is known of a history whose first message is at `start`, by the history's ids."""
+    found = {told[0][0]: start}
+    start += 1
+    for id_, known, words in told[1:]:
+        at = _next(said, words, start, found.values()) if known is None and words else known
+        if at is not None:
+            found[id_] = at
+            # Requests that are joined have results before what stood between them.
+            start = start if words[:1] == ("tool",) else max(start, at + 1)
+    return found
+
+
+def _next(said: Sequence[tuple[Any, ...]], words: tuple[Any, ...], start: int, taken: Collection[int]) -> int | None:
+    """The next place of these words: before the user's next, and of a result before the next response."""
+    last = ("assistant",) if words[:1] == ("tool",) else ("user",)
+    for i in range(start, len(said)):
+        if said[i] == words and i not in taken:
+            return i
+        if said[i][:1] == last:
+            return None
+    return None
+
+
+def _said(msg: Msg) -> tuple[Any, ...]:
+    """What a message says, however it was put into parts; () of one that has only thinking."""
+    blocks = [b for b in msg.content if not isinstance(b, ThinkingBlock) and (b.type != "text" or b.text)]
+    said = [(b.type, b.id) if isinstance(b, ToolUseBlock | ToolResultBlock) else _plain(b) for b in blocks]
+    return (msg.role, *said) if said else ()
+
+
+def _plain(block: Any) -> tuple[Any, ...]:
+    return (block.type, block.text if isinstance(block, TextBlock) else json.dumps(block.source, sort_keys=True))
 
 
 def _rest(part: Mapping[str, Any], *known: str) -> dict[str, Any]:

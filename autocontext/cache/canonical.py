@@ -22,6 +22,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 from numbers import Real
 from pathlib import PurePath
 from typing import Any
@@ -30,7 +31,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from autocontext.cache import canonical_numbers
-from autocontext.errors import ConfigError, UncacheableError
+from autocontext.errors import AutoContextError, ConfigError, UncacheableError
 from autocontext.text.normal_forms import normalized
 
 LABEL = 60
@@ -163,12 +164,17 @@ def text_of(value: str) -> str:
 def canonical(value: Any, float_digits: int | None = None, depth: int = 0) -> str:
     """The canonical JSON of a value, in ASCII.
 
-    Raises UncacheableError for NaN, infinities, cycles and objects of unknown kinds.
+    Raises UncacheableError for NaN, infinities, cycles, objects of unknown kinds, and those whose own code raises.
     """
     if depth > _DEEPEST:
         raise UncacheableError(_TOO_DEEP)
-    write = _WRITERS.get(type(value)) or _writer_of(value)
-    return write(value, float_digits, depth)
+    try:
+        write = _WRITERS.get(type(value)) or _writer_of(value)
+        return write(value, float_digits, depth)
+    except AutoContextError:
+        raise
+    except Exception as error:  # noqa: BLE001 (whatever a value's own code raises)
+        raise UncacheableError(f"{_name_of(value)} cannot be read ({type(error).__name__})") from None
 
 
 def _quantized(value: Any, step: Any, depth: int = 0) -> Any:
@@ -225,7 +231,16 @@ def _model(value: BaseModel, digits: int | None, depth: int) -> str:
 
 
 def _dataclass(value: Any, digits: int | None, depth: int) -> str:
-    parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    # All that it holds: also what `__post_init__` or a subclass adds. A field may have no value.
+    names = [field.name for field in dataclasses.fields(value)]
+    parts = {name: getattr(value, name) for name in names if hasattr(value, name)}
+    state: Any = object.__getstate__(value)  # `__dict__`, or that and the slots
+    for held in state if isinstance(state, tuple) else [state]:
+        parts.update(held or {})
+    # What a cached property keeps follows from the rest; `Box[int](1)` holds its hint, and equals `Box(1)`.
+    kind = type(value)
+    parts.pop("__orig_class__", None)
+    parts = {name: item for name, item in parts.items() if not isinstance(getattr(kind, name, None), cached_property)}
     return _named("dataclass", value, _mapping(parts, digits, depth + 1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral
@@ -89,7 +90,10 @@ def _check_length(*integers: int) -> None:
 def number_text(value: Any, digits: int | None) -> str:
     """A number of another library, if an int or a float holds it without loss."""
     if isinstance(value, Integral):
-        return integer_text(int(value))
+        whole = operator.index(value)  # int() also takes numbers with a unit, as numpy's lengths of time
+        if whole != value:
+            raise UncacheableError(f"{type(value).__name__} does not equal its integer")
+        return integer_text(whole)
     number = float(value)
     if math.isfinite(number) and number != value:
         raise UncacheableError(f"{type(value).__name__} holds more digits than a float")

@@ -20,7 +20,7 @@ from autocontext.cache.rows import fits, storing
 from autocontext.cache.values import encoded
 from autocontext.errors import ConfigError, StoreCorruptError, UncacheableError
 from autocontext.flows.logs import logger
-from autocontext.stores.database import Database, Statement, Work, safe
+from autocontext.stores.database import Database, Statement, Work, rows_of, safe
 from autocontext.stores.private_files import write_private
 
 _log = logger("autocontext.cache")
@@ -74,12 +74,8 @@ def import_once(path: Path, namespace: CacheNamespace, database: Database) -> No
     """
     file = {"ns": namespace.text, "file": safe(path.name)}
 
-    def known() -> Work[bool]:
-        return bool(
-            (yield Statement("SELECT 1 FROM autocontext_cache_file WHERE namespace = :ns AND file = :file", file))
-        )
-
-    if database.read(known):
+    known = "SELECT 1 FROM autocontext_cache_file WHERE namespace = :ns AND file = :file"
+    if database.read(lambda: rows_of(known, file)):
         return
     try:
         entries = _entries(path, namespace)

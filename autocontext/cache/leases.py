@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from autocontext.cache.canonical import CacheKey
 from autocontext.cache.namespace import CacheEntry, CacheNamespace
-from autocontext.stores.database import Row, Statement, Work, safe
+from autocontext.stores.database import Row, Statement, Work, rows_of, safe
 
 _ONE_DAY = 86_400_000
 """Milliseconds after which a computation without a lease no longer counts."""
@@ -84,11 +84,9 @@ def look(namespace: CacheNamespace, claim: Claim, ours: Collection[str]) -> Work
     return rows[0][0], any(row[0] in ours for row in chain)
 
 
-def runs(holder: str) -> Work[bool]:
-    """Whether a computation is still running: neither stored nor invalidated."""
-    return bool(
-        (yield Statement("SELECT 1 FROM autocontext_cache_computation WHERE holder = :holder", {"holder": holder}))
-    )
+def running(holder: str) -> Work[list[Row]]:
+    """The row of a computation that is still running: neither stored nor invalidated."""
+    return rows_of("SELECT 1 FROM autocontext_cache_computation WHERE holder = :holder", {"holder": holder})
 
 
 def note_waiting(waiting: Iterable[tuple[str, str]]) -> Work[None]:

@@ -27,7 +27,7 @@ from autocontext.cache.rows import fits, storing
 from autocontext.cache.steps import computed, slow
 from autocontext.cache.values import encoded, encoded_error
 from autocontext.cache.watching import Flights
-from autocontext.errors import AutoContextError, CacheCycle, UncacheableError
+from autocontext.errors import AutoContextError, CacheCycle, StoreError, UncacheableError
 from autocontext.flows import Flow, Operation, compute, operation
 from autocontext.stores.database import Database, Read, Write
 
@@ -75,7 +75,7 @@ def miss(call: CachedCall, owner: Owner) -> Flow[FlightResult]:
         if flight.is_around():
             call.namespace.count("computed")
             return (yield from _compute(computed(call.make(), flight)))
-        if flight.granted is not None and not (yield Read(partial(leases.runs, flight.holder))):
+        if flight.granted is not None and not (yield Read(partial(leases.running, flight.holder))):
             # It was invalidated: its result is only for earlier callers.
             call.flights.leave(flight)
             continue
@@ -105,10 +105,16 @@ def value_of(result: FlightResult) -> Any:
 def _lead(call: CachedCall, flight: Flight) -> Flow[FlightResult]:
     namespace = call.namespace
     claim = Claim(call.key, tuple(call.options["tags"]), flight.holder, call.known, call.in_background)
+    stored, asked = None, True
     try:
         stored = yield from _ask(call, flight, claim)
     except CacheCycle as error:
         return FlightResult(FlightState.ERROR, value=error)
+    except StoreError as error:
+        if call.in_background:
+            raise
+        namespace.failed(error)  # the caller gets its result all the same
+        asked = False
     if stored is not None:
         flight.settled = True
         return stored
@@ -118,15 +124,20 @@ def _lead(call: CachedCall, flight: Flight) -> Flow[FlightResult]:
     cost = time.monotonic() - start
     settled: _Settled = yield slow(lambda: _settle(call, result, cost), result.value)
     shared, entry = settled
+    if not asked:
+        return shared
     if entry is None or not fits(namespace, entry):
         with suppress(AutoContextError):  # nothing is to be stored; `watching` gives it back once that works
             yield Write(lambda: leases.give_back(namespace.text, claim))
             flight.settled = True
         return shared
     work = yield slow(lambda: storing(namespace, entry, claim), entry.body)
-    if (yield Write(work)):
-        namespace.count("stored")
-    flight.settled = True
+    try:
+        if (yield Write(work)):
+            namespace.count("stored")
+        flight.settled = True
+    except AutoContextError as error:  # also a table that is gone or damaged
+        namespace.failed(error)
     return shared
 
 

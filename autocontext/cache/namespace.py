@@ -16,14 +16,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from autocontext.cache.canonical import CacheKey, canonical_key
+from autocontext.cache.canonical import CacheKey, canonical_key, text_of
 from autocontext.cache.options import DEFAULTS, CacheOptions, Seconds, check_options, seconds, tag_list
 from autocontext.cache.stats import FIGURES, CacheStats
 from autocontext.cache.values import rebuilt_error
 from autocontext.content import queries as contents
 from autocontext.content.contents import FOREVER, Pages
 from autocontext.content.paging import unpack
-from autocontext.errors import ConfigError, StoreCorruptError
+from autocontext.errors import AutoContextError, ConfigError, StoreCorruptError
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.logs import logger
 from autocontext.stores.checks import LONGEST, check_whole
@@ -186,6 +186,11 @@ class CacheNamespace:
         self.count("damaged")
         _log.warning("%s: %s", self.text, error)
 
+    def failed(self, error: AutoContextError) -> None:
+        """Count and tell that the database did not take something, which costs a computation and no result."""
+        self.count("unstored")
+        _log.warning("%s: a result was not stored: %s", self.text, error)
+
     def match(self, entry: CacheEntry | None, options: CacheOptions) -> Match | None:
         """The result to return from an entry; None when there is none to return now."""
         if entry is None or entry.kind == "corrupt":
@@ -262,10 +267,13 @@ class CacheNamespace:
             stale, ttl = None, options["exception_ttl"]
         expires = _after(now, self._default_ttl if ttl is None else ttl)
         gone = expires if stale is None else _after(expires, stale)
-        task, version, args = (key.task, key.version, key.args) if isinstance(key, CacheKey) else ("", "", "")
         name = str(key)
+        if isinstance(key, CacheKey):
+            task, version, args = key.task, key.version, key.args
+        else:  # in the form in which `invalidate` looks for a task
+            task, version, args = text_of(key.partition(":")[0]), "", ""
         return CacheEntry(
-            name, task or name.split(":", 1)[0], version, args, kind, body, round(cost * 1_000_000), now, expires, gone,
+            name, task, version, args, kind, body, round(cost * 1_000_000), now, expires, gone,
             None, self.tick(), len(name) + len(args) + len(body), json.dumps(tag_list(options["tags"])),
         )  # fmt: skip
 

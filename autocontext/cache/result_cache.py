@@ -28,7 +28,7 @@ from autocontext.cache.stats import CacheStats
 from autocontext.cache.steps import computed, slow
 from autocontext.cache.values import MISS, encoded
 from autocontext.content import queries as contents
-from autocontext.errors import UncacheableError
+from autocontext.errors import StoreCorruptError, StoreError, UncacheableError
 from autocontext.flows import Flow, compute, method, operation, sync_and_async
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import SERVER_NOW, Database, Read, Work, Write, read, write
@@ -111,8 +111,7 @@ class ResultCache(DatabasePart):
             return default
         value = (yield from compute(entry.value)) if entry.is_large else entry.value()
         self._namespace.count("hits")
-        if self._namespace.use(str(key)):
-            yield Write(self._namespace.write_uses)
+        yield from self._used(key)
         return value
 
     get, aget = sync_and_async(_get)
@@ -287,9 +286,15 @@ class ResultCache(DatabasePart):
         call: CachedCall | None = yield slow(lambda: self._call(task, params, make, options), params)
         if call is None:
             return _with_call_fields((yield computed(make())), params, options)
-        if (asking := calling.get()) is not None:  # before anything is stored
-            yield Write(lambda: noting(self._namespace, call.key, asking))
-        entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(call.key))
+        try:
+            if (asking := calling.get()) is not None:  # before anything is stored
+                yield Write(lambda: noting(self._namespace, call.key, asking))
+            entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(call.key))
+        except (StoreError, StoreCorruptError) as error:
+            if self.database.closed:
+                raise
+            self._namespace.failed(error)
+            return _with_call_fields((yield computed(make())), params, options)
         large = entry is not None and entry.is_large
         match = (yield from compute(lambda: self._match(call, entry))) if large else self._match(call, entry)
         if match is None:
@@ -297,8 +302,7 @@ class ResultCache(DatabasePart):
         if match.due:
             again = call._replace(known=match.entry.created, in_background=True)
             yield method(self._computing, "refresh", again)
-        if self._namespace.use(str(call.key)):
-            yield Write(self._namespace.write_uses)
+        yield from self._used(call.key)
         if match.entry.kind == "error":
             raise match.result
         return _with_call_fields(match.result, params, options)
@@ -317,6 +321,14 @@ class ResultCache(DatabasePart):
             self._namespace.count("uncacheable")
             return None
         return CachedCall(key, make, options, self._namespace, self._computing.flights)
+
+    def _used(self, key: CacheKey | str) -> Flow[None]:
+        """Note a hit, and from time to time write the notes."""
+        if self._namespace.use(str(key)):
+            try:
+                yield Write(self._namespace.write_uses)
+            except StoreError as error:
+                self._namespace.failed(error)
 
     def _match(self, call: CachedCall, entry: CacheEntry | None) -> Match | None:
         match = self._namespace.match(entry, call.options)

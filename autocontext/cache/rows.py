@@ -9,14 +9,7 @@ from typing import Any
 from autocontext.cache import leases
 from autocontext.cache.leases import Claim
 from autocontext.cache.marks import marks_of
-from autocontext.cache.namespace import (
-    CHECKED,
-    COLUMNS,
-    CacheEntry,
-    CacheNamespace,
-    content_key,
-    content_space,
-)
+from autocontext.cache.namespace import CHECKED, COLUMNS, CacheEntry, CacheNamespace, content_key, content_space
 from autocontext.content import queries as contents
 from autocontext.content.contents import FOREVER, Metadata, Upload
 from autocontext.content.paging import packed
@@ -150,11 +143,8 @@ def put(ns: str, entry: CacheEntry, large: Upload | None) -> Work[None]:
     if gone := before.difference(marks):
         yield from _unmark([{**place, "mark": mark} for mark in sorted(gone)])
     if new := [{**place, "mark": mark} for mark in marks if mark not in before]:
-        yield Statement(
-            "INSERT INTO autocontext_cache_mark (namespace, mark, key) VALUES (:ns, :mark, :key) "
-            "ON CONFLICT DO NOTHING",
-            new,
-        )
+        insert = "INSERT INTO autocontext_cache_mark (namespace, mark, key) VALUES (:ns, :mark, :key) "
+        yield Statement(f"{insert}ON CONFLICT DO NOTHING", new)
     if large is not None:
         yield from contents.put(large)
     elif replaced and replaced[0][0] == "content":

@@ -25,6 +25,8 @@ class CacheStats:
     refresh_failed: int
     damaged: int
     """Look-ups of results that have changed since they were stored; `get` raises, `get_or_compute` computes again."""
+    unstored: int
+    """Writes that the database did not take, for instance while another process holds its lock; no result is lost."""
 
     def __getitem__(self, name: str) -> int:
         if name not in FIGURES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import Enum
 from typing import Any, Final
 
@@ -46,19 +47,50 @@ def encoded(value: Any) -> str:
 
 
 def encoded_error(error: BaseException) -> str:
-    """An exception as JSON: the name of its class, and its arguments. Raises UncacheableError."""
-    return encoded({"error": _name(type(error)), "args": list(error.args)})
+    """An exception as JSON: its class, arguments and attributes.
+
+    Raises UncacheableError unless `rebuilt_error` makes the same exception of it.
+    """
+    kind = type(error)
+    try:
+        stored: dict[str, Any] = {"error": _name(kind), "args": list(error.args)}
+        if (new := list(error.__reduce__()[1])) != stored["args"]:
+            stored["new"] = new
+        if attributes := vars(error):
+            stored["attributes"] = attributes
+        text = encoded(stored)
+        copy = _rebuilt(kind, json.loads(text))
+        same = (str(copy), _attributes(copy)) == (str(error), _attributes(error))
+    except UncacheableError:
+        raise
+    except Exception as failure:  # noqa: BLE001 (whatever the exception's own code raises)
+        raise UncacheableError(f"{_name(kind)} cannot be made again ({type(failure).__name__}: {failure})") from None
+    if not same:
+        raise UncacheableError(f"{_name(kind)} would come back as another exception: not all of it is plain data")
+    return text
 
 
 def rebuilt_error(stored: Any, expected: tuple[type[BaseException], ...]) -> BaseException | None:
-    """The exception of a stored record; None unless its class is an expected one or a subclass."""
+    """The exception of a stored record; None unless its class is an expected one or a subclass, and makes it again."""
     for kind in _with_subclasses(expected):
         if _name(kind) == stored["error"]:
-            # Without __init__, whose parameters may differ from `args`.
-            error = kind.__new__(kind, *stored["args"])
-            error.args = tuple(stored["args"])
-            return error
+            with suppress(Exception):  # stored by another version of the class: it counts as absent
+                return _rebuilt(kind, stored)
     return None
+
+
+def _rebuilt(kind: type[BaseException], stored: dict[str, Any]) -> BaseException:
+    # Without __init__, whose parameters may differ from `args`.
+    error = kind.__new__(kind, *stored.get("new", stored["args"]))
+    error.args = tuple(stored["args"])
+    vars(error).update(stored.get("attributes", {}))
+    return error
+
+
+def _attributes(error: BaseException) -> dict[str, Any]:
+    """All that can be read of an exception: some keep it elsewhere than in `vars`."""
+    values = {name: getattr(error, name, None) for name in dir(error) if not name.startswith("__")}
+    return {name: value for name, value in values.items() if not callable(value)}
 
 
 def _with_lists(value: Any) -> Any:

@@ -136,10 +136,8 @@ class Flights:
                     return
 
 
+@atexit.register
 def _settle_all() -> None:
     """Before the program ends, because its threads end with it: other processes need not wait for its leases."""
     for flights in list(_all.values()):
         flights.settle()
-
-
-atexit.register(_settle_all)

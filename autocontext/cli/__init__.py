@@ -1,7 +1,8 @@
 """The command line: run a demo, look into stored sessions, measure.
 
 Exit codes: 0 success; 1 a check failed or some input could not be read; 2 nothing was done (wrong arguments, missing
-file, no key); 130 interrupted. An error is one line on stderr; `--debug` adds the traceback.
+file, no key); 130 interrupted; 141 the reader closed the pipe. An error is one line on stderr; `--debug` adds the
+traceback.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from autocontext.cli.arguments import Commands, Parser, Run
 from autocontext.cli.screen import Screen, open_screen
 from autocontext.cli.streams import shown_safely
 
-DONE, PARTLY, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
+DONE, PARTLY, NOTHING_DONE, INTERRUPTED, CLOSED = 0, 1, 2, 130, 141
 
 _ABOUT = """\
 Keeps an LLM agent's context small and loses nothing. Try it on a real conversation, or on yours.
@@ -37,7 +38,8 @@ examples:
   autocontext search agent.db "connection refused" --user u1
   autocontext bench facts labelled.jsonl           recall of the ranker on your labelled data
 
-exit codes: 0 success, 1 a check failed or a line could not be read, 2 wrong arguments or file, 130 interrupted
+exit codes: 0 success; 1 a check failed, a line could not be read, or a search found nothing; 2 wrong arguments, or no
+such file, session or handle; 130 interrupted; 141 the reader closed the pipe, as `| head` does
 """
 
 
@@ -71,19 +73,19 @@ def _run(command: Run, arguments: argparse.Namespace) -> int:
     try:
         # An event loop has a handler of its own.
         with contextlib.nullcontext() if command is mcp.run else screen.interrupts.noted():
-            succeeded = command(screen, arguments)
+            partly = command(screen, arguments) is False
             sys.stdout.flush()
     except KeyboardInterrupt:
         return _interrupted(screen)
     except BrokenPipeError:  # the reader, e.g. `head`, has closed the pipe
-        return PARTLY
+        return CLOSED
     except (AutoContextError, OSError) as e:
         return _fail(screen, arguments, _error_text(e))
     except Exception as e:  # noqa: BLE001 (a bug is reported like other errors: one line, and a traceback with --debug)
         if screen.interrupts.came:
             return _interrupted(screen)
         return _fail(screen, arguments, f"internal error, {type(e).__name__}: {e} (run with --debug for the traceback)")
-    return DONE if succeeded else PARTLY
+    return PARTLY if partly else DONE
 
 
 def _interrupted(screen: Screen) -> int:

@@ -12,7 +12,7 @@ from autocontext.cli.screen import Screen
 from autocontext.config import parse_window
 from autocontext.errors import did_you_mean
 
-Run = Callable[[Screen, argparse.Namespace], bool]
+Run = Callable[[Screen, argparse.Namespace], bool | None]
 """Runs a command; False if it did only a part of its work."""
 _NAME = r"[\w-]+"
 _OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")

@@ -37,7 +37,7 @@ _KINDS = {
     "tool_run": "tool run",
     "bare": "without the provider's compaction",
     "round_summary": "earlier round",
-    "stub": "large message",
+    "stub": "in short",
     "current_round": "current round",
     "fold": "oldest rounds",
     "archive": "put away by the agent",
@@ -213,57 +213,40 @@ _HEIGHT = 11
 
 def plotted(calls: Sequence[ModelCall], window: int, *, width: int, unicode: bool = True) -> list[Line]:
     """The full conversation and the sent context on one scale: the rows, top first, and the axis."""
-    return _Canvas(calls, window, width, unicode=unicode).lines()
-
-
-class _Canvas:
-    """Calls as columns from left to right."""
-
-    def __init__(self, calls: Sequence[ModelCall], window: int, width: int, *, unicode: bool) -> None:
-        self.window, self.top, self.unicode = window, max(window, *(c.full for c in calls)), unicode
-        self.label = len(f"{self.top:,}")
-        self.columns = _columns(calls, max(10, width - self.label - 2))
-        self.call_count = len(calls)
-        self.step = self.top / _HEIGHT
-
-    def lines(self) -> list[Line]:
-        """The rows, top first, and the axis with the first and the last call."""
-        first, last = "call 1", f"{self.call_count:,}"
-        gap = max(1, len(self.columns) - len(first) - len(last))
-        axis = ((" " * (self.label + 2), ""), (first + " " * gap + last, _AXIS))
-        return [*map(self._row, reversed(range(_HEIGHT))), axis]
-
-    def _row(self, r: int) -> Line:
-        mark = "┤" if self.unicode else "|"
-        at_window = r == self._row_of(self.window)
-        label = f"{self.window:,}" if at_window else f"{self.top:,}" if r == _HEIGHT - 1 else "0" if r == 0 else ""
-        pieces = [(f"{label:>{self.label}} {mark}", _LIMIT if at_window else _AXIS)]
-        for column in self.columns:
-            glyph, style = self._cell(column, r)
+    top = max(window, *(c.full for c in calls))
+    step, margin = top / _HEIGHT, len(f"{top:,}")
+    columns = _columns(calls, max(10, width - margin - 2))
+    row_of_window = min(_HEIGHT - 1, math.ceil(window / step) - 1)
+    lines: list[Line] = []
+    for r in reversed(range(_HEIGHT)):
+        at_window = r == row_of_window
+        label = f"{window:,}" if at_window else f"{top:,}" if r == _HEIGHT - 1 else "0" if r == 0 else ""
+        pieces = [(f"{label:>{margin}} {'┤' if unicode else '|'}", _LIMIT if at_window else _AXIS)]
+        for column in columns:
+            covered = column.full >= (r + 0.5) * step
+            glyph, style = _cell(column.sent / step - r, covered=covered, unicode=unicode, bottom=r == 0)
+            if style == _WITH and column.sent > window:
+                style = _OVER
             if glyph == " " and at_window:
-                glyph, style = ("┄" if self.unicode else "-"), _LIMIT
+                glyph, style = ("┄" if unicode else "-"), _LIMIT
             if pieces[-1][1] == style and len(pieces) > 1:
                 pieces[-1] = (pieces[-1][0] + glyph, style)
             else:
                 pieces.append((glyph, style))
-        return tuple(pieces)
+        lines.append(tuple(pieces))
+    first, last = "call 1", f"{len(calls):,}"
+    gap = max(1, len(columns) - len(first) - len(last))
+    return [*lines, ((" " * (margin + 2), ""), (first + " " * gap + last, _AXIS))]
 
-    def _row_of(self, value: float) -> int:
-        return min(_HEIGHT - 1, math.ceil(value / self.step) - 1)
 
-    def _cell(self, column: ModelCall, r: int) -> tuple[str, str]:
-        sent = self._eighths(column.sent, r)
-        covered = column.full >= (r + 0.5) * self.step
-        style = _OVER if column.sent > self.window else _WITH
-        if self.unicode:
-            if sent and not (covered and sent < 4):
-                return _EIGHTHS[sent], style
-            return ("░", _WITHOUT) if covered else (" ", "")
-        return ("#", style) if sent >= 4 or (sent and r == 0) else (".", _WITHOUT) if covered else (" ", "")
-
-    def _eighths(self, value: int, r: int) -> int:
-        """How many eighths of the cell in row `r` a column with this value fills."""
-        return max(0, min(8, math.ceil((value / self.step - r) * 8)))
+def _cell(sent: float, *, covered: bool, unicode: bool, bottom: bool) -> tuple[str, str]:
+    """The glyph and style of a cell; `sent` is a height in rows, from the cell's lower edge on."""
+    eighths = max(0, min(8, math.ceil(sent * 8)))
+    if unicode and eighths and not (covered and eighths < 4):
+        return _EIGHTHS[eighths], _WITH
+    if not unicode and (eighths >= 4 or (eighths and bottom)):
+        return "#", _WITH
+    return ("░" if unicode else ".", _WITHOUT) if covered else (" ", "")
 
 
 def _columns(calls: Sequence[ModelCall], width: int) -> list[ModelCall]:

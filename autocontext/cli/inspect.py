@@ -42,20 +42,21 @@ def add(commands: Commands) -> None:
     parser.add_argument("--watch", action="store_true", help="update whenever the session changes, until Ctrl-C")
 
 
-def run(screen: Screen, arguments: argparse.Namespace) -> bool:
+def run(screen: Screen, arguments: argparse.Namespace) -> None:
     """Show one session, or the list of all."""
     with stored.open_sessions(arguments.db) as store:
         if arguments.session is None:
+            if arguments.diff or arguments.watch or arguments.full:
+                raise AutoContextError("SESSION is missing: --diff, --watch and --full are about one")
             sessions(screen, stored.sessions_of(store, arguments.user or None))
-            return True
+            return
         memory = stored.open_memory(store, stored.session_info(store, arguments.user, arguments.session))
         if arguments.diff:
             diff(screen, memory, arguments.diff)
-            return True
-        if arguments.watch:
+        elif arguments.watch:
             watch(screen, memory, full=arguments.full)
-        view(screen, memory, full=arguments.full)
-    return True
+        else:
+            view(screen, memory, full=arguments.full)
 
 
 def watch(screen: Screen, memory: AutoContextMemory, *, full: bool) -> NoReturn:

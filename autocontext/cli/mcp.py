@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
     )
 
 
-def run(screen: Screen, arguments: argparse.Namespace) -> bool:
+def run(screen: Screen, arguments: argparse.Namespace) -> None:
     """Serve until the client disconnects. Raises ConfigError if there is no session to serve."""
     from autocontext.adapters.mcp_server import serve  # noqa: PLC0415 (an extra)
     from autocontext.suite import AutoContext  # noqa: PLC0415 (only this command needs it)
@@ -52,9 +52,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     config = None if window is None else AutoContextConfig.for_window(window, steering=True)
     with AutoContext.open(url, config=config) as context:
         session = arguments.session or _latest(context, arguments.user)
-        screen.complain(f"autocontext mcp: session {session!r} of user {arguments.user!r} in {url}")
+        size = len(context.session(session, user_id=arguments.user).memory.get_original_memory_msgs())
+        screen.complain(f"autocontext mcp: session {session!r} of user {arguments.user!r} in {url}, messages: {size:,}")
         asyncio.run(serve(context, session, arguments.user))
-    return True
 
 
 def _latest(context: AutoContext, user: str) -> str:

@@ -9,6 +9,7 @@ from autocontext.cli.conversations import add_source, read_source
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
 from autocontext.content import PrunePolicy, SqliteContentStore, prune_messages, restore_messages
+from autocontext.content.pruning import unmarked
 
 
 def add(commands: Commands) -> None:
@@ -32,8 +33,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     for item in conversations:
         screen.progress(f"{item.title}")
         store = SqliteContentStore(":memory:")
-        result = prune_messages(item.messages, store=store, policy=policy)
-        whole = restore_messages(result.messages, store=store) == item.messages
+        messages = unmarked(item.messages)  # the rest of what `call_tool` has cut is not in this store
+        result = prune_messages(messages, store=store, policy=policy)
+        whole = restore_messages(result.messages, store=store) == messages
         store.close()
         restored = restored and whole
         before, after = before + result.chars_before, after + result.chars_after

@@ -203,7 +203,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--secrets", action="store_true", help="keys and passwords as they are, not as [redacted]")
 
 
-def run(screen: Screen, arguments: argparse.Namespace) -> bool:
+def run(screen: Screen, arguments: argparse.Namespace) -> None:
     """Write the page."""
     with stored.open_sessions(arguments.db) as store:
         screen.progress("reading the session")
@@ -224,7 +224,6 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         screen.line(f"The summarising model failed: {failed:,} notes are written by rules alone.")
     screen.line(f"{arguments.output}: {written}")
     figures.show_repeats(screen, history.repeats)
-    return True
 
 
 def render_page(values: Mapping[str, Any]) -> str:

@@ -116,7 +116,7 @@ class SessionHistory:
             self._close()
         if entry.type == "added" and entry.message.role == "assistant" and self.log.view_ids:
             self._record_call()
-        covered = self.log.covered(entry.ids) if entry.type == "removed" else []
+        covered = [*self.log.covered(entry.ids), *entry.behind] if entry.type == "removed" else []
         view = tuple(self.log.view_ids)
         change = self.log.record(entry)
         self._change(entry, change, covered)
@@ -155,10 +155,7 @@ class SessionHistory:
         self._parts[kind_of(self.log.messages[id_])] += sign * self.tokens(id_)
 
     def _record_call(self) -> None:
-        for totals, size, last in (
-            (self.sent, self.size, self._last_sent),
-            (self.without, self.full, self._last_full),
-        ):
+        for totals, size, last in ((self.sent, self.size, self._last_sent), (self.without, self.full, self._last_full)):
             totals.calls += 1
             totals.tokens += size
             totals.cached += min(size, last)

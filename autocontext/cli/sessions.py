@@ -7,6 +7,7 @@ import contextlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from autocontext import AutoContextError, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.cli import conversations, stored
@@ -14,13 +15,15 @@ from autocontext.cli.arguments import Commands, Run, positive
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.proof import pages
 from autocontext.cli.screen import Screen
-from autocontext.cli.streams import terminal_of
+from autocontext.cli.streams import as_utf8, terminal_of
 from autocontext.content.store import DatabaseContentStore
+from autocontext.errors import StoreError
 from autocontext.formats.openai_chat import to_openai
 from autocontext.stores import DatabaseSessionStore, SessionKey
 from autocontext.stores.exported import load
 from autocontext.stores.lifecycle import below
 from autocontext.stores.private_files import write_private
+from autocontext.stores.sql_url import parsed
 
 _HANDLES = (
     "a UUID from a CONTEXT_OFFLOAD tag, a handle such as c_9f3a12be7d41, or with --session numbers such as m41, "
@@ -94,11 +97,15 @@ def add(commands: Commands) -> None:
     command("stats", stats, "show how much is stored", user=False)
 
 
-def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
+def reload(screen: Screen, arguments: argparse.Namespace) -> None:
     """Print the originals behind a handle."""
     out = terminal_of(sys.stdout) if arguments.raw else sys.stdout
+    if arguments.json and arguments.query:
+        raise AutoContextError("--json gives whole messages, --query passages of them; leave one out")
     with stored.open_sessions(arguments.db) as store:
         if arguments.uuid.startswith("c_"):
+            if arguments.json or arguments.query:
+                raise AutoContextError("a content is a text: --json and --query are for messages; leave them out")
             page = DatabaseContentStore(store.database).read(arguments.uuid, namespace=f"user:{arguments.user}")
             if page is None:
                 raise AutoContextError(
@@ -106,22 +113,25 @@ def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
                     + stored.other_users(store, arguments.user)
                 )
             print(page.text, file=out)
-            return True
+            return
         memory = stored.find_memory(store, arguments.user, arguments.session, arguments.uuid)
         if arguments.json:
-            for msg in memory.reload(arguments.uuid):
-                print(msg.model_dump_json(), file=out)
-            return True
+            as_utf8(out).writelines(_json_line(msg.to_dict()) for msg in memory.reload(arguments.uuid))
+            return
         tool = ContextOffloadTool(memory)
         if arguments.query:
             print(tool.page(arguments.uuid, query=arguments.query), file=out)
-            return True
+            return
         for number, (head, text) in enumerate(pages(tool, arguments.uuid)):
             if not number:
                 screen.line((printable(head.partition("; showing")[0]) + "]", "dim"))
             out.write(text)
         print(file=out)
-    return True
+
+
+def _json_line(value: dict[str, Any]) -> str:
+    """A value as a line of JSON; half a surrogate pair, which UTF-8 does not have, as its escape."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode() + "\n"
 
 
 def search(screen: Screen, arguments: argparse.Namespace) -> bool:
@@ -132,8 +142,10 @@ def search(screen: Screen, arguments: argparse.Namespace) -> bool:
             tool=arguments.tool, after=arguments.after, before=arguments.before,
         )  # fmt: skip
         for hit in hits:
-            place = f"{hit.session.session_id} m{hit.number} "
-            screen.line((printable(place), "cyan"), printable(" ".join(hit.snippet.split())))
+            number = "" if hit.number is None else f"m{hit.number} "
+            screen.line(
+                (printable(f"{hit.session.session_id} {number}"), "cyan"), printable(" ".join(hit.snippet.split()))
+            )
         if not hits:
             _no_hits(screen, store, arguments)
     return bool(hits)
@@ -150,7 +162,7 @@ def _no_hits(screen: Screen, store: DatabaseSessionStore, arguments: argparse.Na
     screen.text(f"No message of user {arguments.user!r} matches {arguments.text!r}{filters}{others}.")
 
 
-def undo(screen: Screen, arguments: argparse.Namespace) -> bool:
+def undo(screen: Screen, arguments: argparse.Namespace) -> None:
     """Undo one compression."""
     with stored.open_sessions(arguments.db) as store:
         memory = stored.find_memory(store, arguments.user, arguments.session, arguments.uuid)
@@ -163,36 +175,35 @@ def undo(screen: Screen, arguments: argparse.Namespace) -> bool:
             first = f"; first undo {later}, which replaced it" if later else "; it was undone or removed"
             raise AutoContextError(f"{uuid}: its note is no longer in view{first}")
         screen.line(f"undone: {before:,} messages in view became {len(memory.messages):,}")
-    return True
 
 
-def export(screen: Screen, arguments: argparse.Namespace) -> bool:
+def export(screen: Screen, arguments: argparse.Namespace) -> None:
     """Write a session's log."""
     with stored.open_sessions(arguments.db) as store:
         info = stored.session_info(store, arguments.user, arguments.session)
         if arguments.openai:
             messages = to_openai(stored.open_memory(store, info).get_original_memory_msgs())
-            line = json.dumps({"id": info.session_id, "messages": messages}, ensure_ascii=False) + "\n"
+            line = _json_line({"id": info.session_id, "messages": messages})
             written = f"{len(messages):,} messages"
             if arguments.output:
                 write_private(arguments.output, line)
             else:
-                sys.stdout.write(line)
+                as_utf8(sys.stdout).write(line)
         else:
-            written = f"{store.export_jsonl(info.key, arguments.output or sys.stdout):,} entries"
+            written = f"{store.export_jsonl(info.key, arguments.output or as_utf8(sys.stdout)):,} entries"
         if arguments.output:
             screen.line(f"{written} written to {arguments.output}")
-    return True
 
 
-def import_(screen: Screen, arguments: argparse.Namespace) -> bool:
+def import_(screen: Screen, arguments: argparse.Namespace) -> None:
     """Create a session from a file."""
     # Read before the database is opened: what cannot be read makes no file.
     messages = _one_conversation(arguments.file) if arguments.openai else []
-    entries = [] if arguments.openai else load(sys.stdin if arguments.file == "-" else arguments.file)
+    entries = [] if arguments.openai else load(as_utf8(sys.stdin) if arguments.file == "-" else arguments.file)
     with stored.open_sessions(arguments.db, create=True) as store:
         session = SessionKey(arguments.user, arguments.session)
-        _check_new(store, session, "give another id")
+        if store.read(session, until=1):
+            raise AutoContextError(f"session {session.session_id!r} exists already; give another id")
         if arguments.openai:
             memory = AutoContextMemory(store=store, session_id=arguments.session, user_id=arguments.user)
             memory.add_messages(messages)
@@ -201,13 +212,6 @@ def import_(screen: Screen, arguments: argparse.Namespace) -> bool:
             store.append(session, entries, after=0)
             read = f"{len(entries):,} entries"
         screen.line(f"{read} read into session {arguments.session}")
-    return True
-
-
-def _check_new(store: DatabaseSessionStore, session: SessionKey, way_out: str) -> None:
-    """Raise AutoContextError if there is such a session."""
-    if store.read(session, until=1):
-        raise AutoContextError(f"session {session.session_id!r} exists already; {way_out}")
 
 
 def _one_conversation(file: str) -> list[Msg]:
@@ -221,22 +225,21 @@ def _one_conversation(file: str) -> list[Msg]:
     return found[0].messages
 
 
-def import_java(screen: Screen, arguments: argparse.Namespace) -> bool:
+def import_java(screen: Screen, arguments: argparse.Namespace) -> None:
     """Create a session from one that AgentScope-Java saved."""
     from autocontext.stores import import_agentscope_java  # noqa: PLC0415 (only this command needs it)
 
-    session = arguments.session or Path(arguments.directory).resolve().name
     import_agentscope_java(arguments.directory)  # before a file is made for nothing
     with stored.open_sessions(arguments.db, create=True) as store:
-        _check_new(store, SessionKey(arguments.user, session), "give another id after the folder")
-        memory = import_agentscope_java(arguments.directory, store=store, session_id=session, user_id=arguments.user)
+        memory = import_agentscope_java(
+            arguments.directory, store=store, session_id=arguments.session, user_id=arguments.user
+        )
         originals, uuids = len(memory.get_original_memory_msgs()), len(memory.get_offload_context())
         screen.line(f"{originals:,} messages, {len(memory.messages):,} of them in view, {uuids:,} offload entries read")
-        screen.line(f"into session {session}")
-    return True
+        screen.line(f"into session {memory.session.session_id}")
 
 
-def copy(screen: Screen, arguments: argparse.Namespace) -> bool:
+def copy(screen: Screen, arguments: argparse.Namespace) -> None:
     """Copy a database, or the sessions of a user."""
     from autocontext import AutoContext  # noqa: PLC0415 (only two commands need all parts)
     from autocontext.stores.copying import Progress, copy_sessions  # noqa: PLC0415
@@ -245,7 +248,7 @@ def copy(screen: Screen, arguments: argparse.Namespace) -> bool:
         text = f"session {progress.done} of {progress.total}: {progress.session.session_id}"
         screen.progress(text, progress.done / progress.total)
 
-    if arguments.db == arguments.to or (Path(arguments.to).exists() and Path(arguments.db).samefile(arguments.to)):
+    if _is_one_database(arguments.db, arguments.to):
         raise AutoContextError("TO is DB itself; give another database")
     with stored.open_sessions(arguments.db) as source, contextlib.ExitStack() as opened:
         infos = stored.sessions_of(source, arguments.user)  # before a file is made for nothing
@@ -258,7 +261,16 @@ def copy(screen: Screen, arguments: argparse.Namespace) -> bool:
             others = "without contents, cached results, memories and saved states"
         screen.done()
         screen.line(f"{len(infos):,} sessions are in {target.database.name}, {others}")
-    return True
+
+
+def _is_one_database(db: str, to: str) -> bool:
+    """Whether two paths or URLs name the same database."""
+    on_servers = ["://" in place for place in (db, to)]
+    if all(on_servers):
+        return parsed(db).options == parsed(to).options
+    if any(on_servers):
+        return False
+    return db == to or (Path(db).exists() and Path(to).exists() and Path(db).samefile(to))
 
 
 def purge(screen: Screen, arguments: argparse.Namespace) -> bool:
@@ -268,6 +280,11 @@ def purge(screen: Screen, arguments: argparse.Namespace) -> bool:
     with stored.open_sessions(arguments.db) as store:
         if arguments.session is None:
             screen.line(f"{store.purge_expired():,} expired sessions deleted")
+            try:
+                store.scrub()  # also what an earlier purge could not take out of the files
+            except StoreError as e:
+                screen.complain(str(e))
+                return False
             return True
         info = stored.session_info(store, arguments.user, arguments.session)
         children = len(below(store, info.key))
@@ -283,13 +300,20 @@ def purge(screen: Screen, arguments: argparse.Namespace) -> bool:
             if sys.stdin.readline().strip().lower() not in ("y", "yes"):
                 screen.line("nothing was deleted")
                 return False
-        # Also the contents and cached results that were made of it; a database of sessions only has none.
-        AutoContext(store.database).delete(info.session_id, user_id=info.user_id)
-        screen.line(f"session {stored.session_name(info)} deleted{theirs}")
+        deleted = f"session {stored.session_name(info)} deleted{theirs}"
+        try:
+            # Also the contents and cached results that were made of it; a database of sessions only has none.
+            AutoContext(store.database).delete(info.session_id, user_id=info.user_id)
+        except StoreError as e:
+            if store.read(info.key, until=1):
+                raise
+            screen.complain(f"{deleted}, but {e}")
+            return False
+        screen.line(deleted)
     return True
 
 
-def stats(screen: Screen, arguments: argparse.Namespace) -> bool:
+def stats(screen: Screen, arguments: argparse.Namespace) -> None:
     """Show how much is stored."""
     with stored.open_sessions(arguments.db) as store:
         infos = store.sessions()
@@ -305,4 +329,3 @@ def stats(screen: Screen, arguments: argparse.Namespace) -> bool:
     if "://" not in arguments.db:
         rows.append(["bytes of the file", f"{Path(arguments.db).stat().st_size:,}"])
     screen.table([Column("what", right=False), Column("how much")], rows)
-    return True

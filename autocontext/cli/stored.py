@@ -58,7 +58,9 @@ def is_database(source: str, session: str | None) -> bool:
 def session_id(arguments: argparse.Namespace) -> str:
     """The argument SESSION, which goes with a database. Raises AutoContextError that says where the sessions stand."""
     if arguments.session is None:
-        ids = f"`autocontext inspect {shlex.quote(arguments.source)}` lists the sessions"
+        # A URL may hold a password.
+        place = "DB" if "://" in arguments.source else shlex.quote(arguments.source)
+        ids = f"`autocontext inspect {place}` lists the sessions"
         raise AutoContextError(f"SESSION is missing; {ids}")
     return str(arguments.session)
 

@@ -52,6 +52,13 @@ def terminal_of(stream: TextIO) -> TextIO:
     return stream.terminal if isinstance(stream, Shown) else stream
 
 
+def as_utf8(stream: TextIO) -> TextIO:
+    """A stream that a program reads or has written, as UTF-8 whatever the locale says; a terminal as it is."""
+    if not stream.isatty():
+        getattr(stream, "reconfigure", lambda **_: None)(encoding="utf-8")
+    return stream
+
+
 @contextmanager
 def shown_safely() -> Iterator[None]:
     """Within the block, what is written to a terminal cannot steer it."""

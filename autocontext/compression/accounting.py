@@ -64,7 +64,7 @@ class Account:
     def __init__(self, log: Log, token_sum: TokenSum, options: PassOptions) -> None:
         self._log, self._token_sum, self._options = log, token_sum, options
         self._before = View(log.view_ids, log.view_messages, token_sum.count)
-        self._tokens_before = token_sum.total()
+        self._tokens_before = token_sum.own
         self._refused: list[RefusedEdit] = []
         self._strategies: list[StrategyReport] = []
         self._calls = self._fallbacks = 0
@@ -105,7 +105,7 @@ class Account:
             outcome=outcome,
             reason=reason,
             tokens_before=self._tokens_before,
-            tokens_after=self._token_sum.total(),
+            tokens_after=self._token_sum.own,
             messages_before=len(self._before),
             messages_after=len(self._log.view_ids),
             strategies=tuple(self._strategies),
@@ -132,7 +132,7 @@ class Account:
             config,
             self._before,
             tokens_before=self._tokens_before,
-            tokens_after=self._token_sum.total(),
+            tokens_after=self._token_sum.own,
             first_changed=changed,
             overhead=self._token_sum.overhead,
             cold=self._options.cold,
@@ -161,9 +161,21 @@ def too_large(log: Log, token_sum: TokenSum, window: int) -> str:
     return what + f"the {m.role} message {m.id} with {size} tokens"
 
 
+def too_many_bytes(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> str:
+    """Why a view with images or files is over `max_request_bytes`, in words; "" if it is not."""
+    request, most = token_sum.request, config.max_request_bytes
+    total = request.total()
+    if most is None or total.size <= most or not total.may_leave:
+        return ""
+    pairs = zip(log.view_ids, log.view_messages, strict=True)
+    size, m = max(((request.of(i, m).size, m) for i, m in pairs), key=lambda pair: pair[0])
+    what = f"{total.size:,} bytes are more than max_request_bytes ({most:,}); the largest part is "
+    return what + f"the {m.role} message {m.id} with {size:,} bytes"
+
+
 def untouched(log: Log, token_sum: TokenSum, outcome: Outcome, reason: str) -> CompressionReport:
     """The report of a pass that did not change the view. It counts messages that had only an upper bound so far."""
-    size, tokens = len(log.view_ids), token_sum.total()
+    size, tokens = len(log.view_ids), token_sum.own
     return CompressionReport(
         outcome=outcome,
         reason=reason,

@@ -220,7 +220,7 @@ class _Engine:
         if images_due(log, self.token_sum, self.config):
             images = Images(self.config, request.of, self.hand_over)
             # Where a counter takes an image for little, the line in its place may cost more.
-            changed |= yield from self._run_strategy(images, spare=TOKENS_OF_LINE * request.total().images)
+            changed |= yield from self._run_strategy(images, spare=TOKENS_OF_LINE * request.total().may_leave)
         if not changed or options.force:
             return False
         if not self.budget.limits.reached(log, self.token_sum):
@@ -244,7 +244,7 @@ class _Engine:
         fixed = sum(
             view.tokens(i, i + 1) for i, m in enumerate(view.messages) if keep(m) or i in (first, view.latest_user)
         )
-        room = self.config.max_token - self.token_sum.overhead - fixed
+        room = self.token_sum.in_own(self.config.max_token) - self.token_sum.overhead - fixed
         new = view.tokens(view.unread, len(view))
         if new > room > 0:
             excess = min(int(new - room * _OF_ROOM), self._excess())
@@ -294,7 +294,7 @@ class _Engine:
         view = self.view()
         never_cut = stays(self._giving, view, protected=False)
         tokens = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if never_cut(m))
-        return tokens + self.token_sum.overhead < self.config.max_token
+        return tokens + self.token_sum.overhead < self.token_sum.in_own(self.config.max_token)
 
     def _previews(
         self, excess: int, *, unread: bool, least: int = LEAST, users: bool = False, gives: bool = False

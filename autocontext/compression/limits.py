@@ -86,18 +86,18 @@ class Pacing:
             return 0
         return min(self.tokens + int(config.token_trigger * GROWTH), config.max_token + 1)
 
-    def after(self, report: CompressionReport) -> Pacing:
-        """The pacing after another pass."""
+    def after(self, report: CompressionReport, correction: int = 0) -> Pacing:
+        """The pacing after another pass; `correction` is what a provider counts more than the report."""
         if report.outcome in ("not_needed", "busy"):
             return self
         if report.outcome == "applied":
             return Pacing()
         saved = report.tokens_before - report.tokens_after
         worthwhile = saved >= report.tokens_before * _FRUITLESS or report.messages_after < report.messages_before * 0.95
-        after = report.messages_after, report.tokens_after
+        after = report.messages_after, report.tokens_after + correction
         if worthwhile:
             return Pacing(*after)
-        asked = not self.breaker_open(report.messages_before, report.tokens_before)
+        asked = not self.breaker_open(report.messages_before, report.tokens_before + correction)
         return Pacing(*after, self.fruitless + 1, after if asked else self.opened)
 
 
@@ -205,9 +205,12 @@ class PassBudget:
         self._target = Target(log, token_sum, options.config, early=options.early)
 
     def excess(self) -> tuple[float, int]:
-        """Messages and tokens over the target; half a message where the view is at the target, and not under it."""
+        """Messages and tokens over the target, the tokens by our own counter.
+
+        Half a message where the view is at the target, and not under it.
+        """
         largest = ceil(self._target.messages) - 1
-        return len(self._log.view_ids) - largest - 0.5, self._token_sum.total() - self._target.tokens
+        return len(self._log.view_ids) - largest - 0.5, self._token_sum.over(self._target.tokens)
 
     def met(self) -> bool:
         """Whether the view is under the target."""
@@ -216,13 +219,14 @@ class PassBudget:
 
     def overflow(self) -> int:
         """Tokens to cut from texts so that a view over the window is under the trigger again; 0 if it is not over."""
-        tokens = self._token_sum.total()
-        return 0 if tokens <= self._max_token else tokens - min(self.limits.tokens, self._just_under)
+        return self._token_sum.over(min(self.limits.tokens, self._just_under)) if self._is_over() else 0
 
     def over_window(self) -> int:
         """Tokens to cut so that a view over the window is just under it, perhaps still over the trigger."""
-        tokens = self._token_sum.total()
-        return 0 if tokens <= self._max_token else tokens - self._just_under
+        return self._token_sum.over(self._just_under) if self._is_over() else 0
+
+    def _is_over(self) -> bool:
+        return self._token_sum.total() > self._max_token
 
     @property
     def _just_under(self) -> int:

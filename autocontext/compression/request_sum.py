@@ -32,13 +32,11 @@ class RequestSum:
                 total = total.plus(self.of(id_, log.messages[id_]))
         else:
             old, self._sizes = self._sizes, {}
-            images = size = 0
+            total = RequestSize()
             for id_, msg in zip(log.view_ids, log.view_messages, strict=True):
                 if id_ in old:
                     self._sizes[id_] = old[id_]
-                own = self.of(id_, msg)
-                images, size = images + own.images, size + own.size
-            total = RequestSize(images, size)
+                total = total.plus(self.of(id_, msg))
         self._seen = (log.entries, now, in_view, total)
         return total
 

@@ -10,7 +10,7 @@ from autocontext.history.edits import apply
 from autocontext.history.entries import Edited, Entry, Restored
 from autocontext.history.log import Log
 from autocontext.history.proposals import build
-from autocontext.history.undoing import undo_entry
+from autocontext.history.undoing import still_held, undo_entry
 from autocontext.history.view import View
 from autocontext.messages import COMPACTION, ENCRYPTED, Msg
 from autocontext.requests import Usage
@@ -67,7 +67,7 @@ def enlarging_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) 
         stays = origin is None or origin.kind == "archive" or note in without_images
         if stays or (entry := undo_entry(fork, note)) is None:
             continue
-        ids = fork.behind(note)
+        ids = entry.ids
         tokens -= sum(counts.count(i, fork.messages[i]) for i in ids) - counts.count(note, fork.messages[note])
         places -= len(ids) - 1
         if tokens < 0 or places < 0:
@@ -87,7 +87,7 @@ def _compacted(log: Log) -> list[tuple[str, str | None]]:
 
 def _restored(fork: Log, uuid: str, place: str | None) -> Restored | None:
     """The entry that puts a span back before the message that followed it, else before the last compaction."""
-    ids = fork.offloads.get(uuid, ())
+    ids = still_held(fork, fork.offloads.get(uuid, ()))
     last = View(fork.view_ids, fork.view_messages).compacted
     before = place if place in fork.view_ids else fork.view_ids[last] if last >= 0 else None
     in_view = fork.numbers(fork.view_ids)  # also behind notes: a snapshot may have forgotten that they came back

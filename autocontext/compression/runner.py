@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from autocontext.compression.accounting import too_large, untouched
+from autocontext.compression.accounting import too_large, too_many_bytes, untouched
 from autocontext.compression.asking import Asker, way_out
 from autocontext.compression.limits import (
     GROWTH,
@@ -64,6 +64,8 @@ _NO_RELOAD = (
     "session %r: messages are condensed, and no tool of the request is context_reload, so the model cannot read them "
     "again. Add memory.tools('reload') to the tools of the agent (docs/reload.md); this is said once"
 )
+_ASKED_RATIO = 0.5
+"""`target_ratio` of a pass that somebody asks for: about what a note and the newest messages take."""
 _STEPS = 4
 """Newest steps of the agent, the largest of which says how large the next one may be."""
 _COUNTED_IN_THREAD = 64 * 1024
@@ -99,6 +101,8 @@ class PassRunner:
         """The report of the last pass that changed something."""
         self.lacks_reload = False
         """Whether the requests are known to have tools, and `context_reload` not among them."""
+        self.pacing = Pacing()
+        """When a pass is tried again after one that could not reach its target."""
         self._listeners: dict[object, Listener] = {}
         self._token_sum, self._config, self._lock = token_sum, config, recorder.lock
         self._context = PassContext(recorder, token_sum)
@@ -110,7 +114,6 @@ class PassRunner:
         self._conversation = conversation
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
-        self._pacing = Pacing()
         self._recaller = Recaller()
         self._told_failure = self._told_overflow = self._told_no_reload = self._told_hook = False
         self._meter: RepeatMeter | None = None
@@ -137,7 +140,7 @@ class PassRunner:
         """Forget all passes, and stop the running one: the view is another one now (`all_new`: all messages are)."""
         if all_new:
             self._recaller.forget()
-        self._pacing = Pacing()
+        self.pacing = Pacing()
         self._context.ledger = None
         self._pass_lock.revoke()
 
@@ -197,10 +200,10 @@ class PassRunner:
                 self._context.recorder.commit(entry)
 
     def overflow(self) -> str:
-        """Why the view is over the window; "" if it is not."""
+        """Why the view is over the window, or images and files over the bytes of a request; "" if it fits."""
         with self._lock:
             if not self._token_sum.reaches(self._config.max_token + 1):
-                return ""
+                return too_many_bytes(self._log, self._token_sum, self._config)
             return too_large(self._log, self._token_sum, self._config.max_token)
 
     def is_near(self) -> bool:
@@ -211,7 +214,7 @@ class PassRunner:
         tokens = self._token_sum.total() + max((tokens for _, tokens in steps), default=0)
         messages = len(log.view_ids) + max((messages for messages, _ in steps), default=0)
         reached = tokens >= limits.tokens or messages >= limits.messages
-        return reached and tokens >= self._pacing.waits_until(config)
+        return reached and tokens >= self.pacing.waits_until(config)
 
     def _newest_steps(self) -> Iterator[tuple[int, int]]:
         """Messages and tokens of each step in view, the newest first: a reply of the agent with what followed it."""
@@ -222,17 +225,22 @@ class PassRunner:
                 yield messages, tokens
                 messages = tokens = 0
 
-    def gains_little(self, target_ratio: float) -> str:
-        """Why a forced pass to this target is not worth it; "" if it is. Use it under the lock."""
+    @property
+    def asked_ratio(self) -> float:
+        """`target_ratio` of a pass that agent, user or program ask for before one is due."""
+        return min(_ASKED_RATIO, self._config.target_ratio)
+
+    def gains_little(self) -> str:
+        """Why a pass that is asked for is not worth it; "" if it is. Use it under the lock."""
         config, log = self._config, self._log
         if config.escalation == "single":  # it has no target
             return ""
-        target = Target(log, self._token_sum, config.model_copy(update={"target_ratio": target_ratio}))
+        target = Target(log, self._token_sum, config.model_copy(update={"target_ratio": self.asked_ratio}))
         tokens, messages = self._token_sum.total(), len(log.view_ids)
         least = target.tokens + int(config.token_trigger * GROWTH)
         if tokens < least and messages < target.messages:
             return f"{tokens:,} of {config.max_token:,} tokens are used, and a pass is worth it from {least:,} on"
-        if self._pacing.should_wait(messages, self._token_sum, config):
+        if self.pacing.should_wait(messages, self._token_sum, config):
             return "the last pass took out what it could, and the context has hardly grown since"
         return ""
 
@@ -334,7 +342,7 @@ class PassRunner:
 
     def _pays(self) -> bool:
         """Whether a pass is worth its price although no limit is reached."""
-        return self.cache.pays(self._pacing, asks=self._asker.asks)
+        return self.cache.pays(self.pacing, asks=self._asker.asks)
 
     def _start_thread(self) -> None:
         with self._lock:
@@ -490,7 +498,7 @@ class PassRunner:
         return PassOptions(
             config,
             self.plan,
-            self._pacing,
+            self.pacing,
             strict=self._strict,
             asks=asks,
             pays=pays,
@@ -508,7 +516,7 @@ class PassRunner:
         report = pass_run.busy("") if pass_run.report is None else pass_run.report
         with self._lock:
             pass_run.span.report = report
-            self._pacing = self._pacing.after(report)
+            self.pacing = self.pacing.after(report, self._token_sum.correction)
             if report.outcome not in ("not_needed", "busy"):
                 self.cache.passed()
             options = pass_run.options

@@ -20,6 +20,9 @@ from autocontext.tokens.counters import BYTES_OF_TOKEN
 _REMEMBERED = 4_096
 """Texts whose tokens are remembered."""
 
+_LEVER = 0.1
+"""Share by which two views must differ to tell a fixed part of what a provider counts more."""
+
 
 class _Counts(ChainMap[str, int]):
     """The counts of a fork before those that it shares: every view asks for all of them, so no exception per miss."""
@@ -42,7 +45,13 @@ class TokenSum:
         self._whole = True
         """The mark."""
         self.correction = 0
-        """A provider's count less ours; 0 again when something leaves the view."""
+        """A provider's count less ours. Once something has left the view, what remains has its share of it, but for
+        the fixed part: then it is an estimate, until the next count. One below 0 ends there: our own count is the safe
+        one."""
+        self._fixed = 0
+        """The part of corrections that does not change with the view, as of tools that nobody has told of."""
+        self._told: tuple[int, int] | None = None
+        """Our own count and the correction when a provider's count last taught what is fixed."""
         self.counter = counter
         self._window = window
         """Tokens; None: every message is counted, however large."""
@@ -80,11 +89,11 @@ class TokenSum:
         if change.all_new or not self._whole:
             self._start_again()
             return
+        corrected = bool(change.removed and self._corrected)
+        own = self.own if corrected else 0
         if change.removed:
             self._bound_all()
         self._whole = False
-        if change.removed:
-            self._forget_correction()
         for id_ in change.removed:
             if id_ in self._bounds:
                 self._bounded -= self._bounds.pop(id_)
@@ -92,6 +101,8 @@ class TokenSum:
                 self._counted -= self._counts[id_]
         self._bound(change.added)
         self._whole = True
+        if corrected:
+            self._share_correction(own)
 
     def _start_again(self) -> None:
         """Forget all counts and bounds: those of the log's view are made when they are needed."""
@@ -106,6 +117,19 @@ class TokenSum:
         self.correction = 0
         self._anchored.clear()
         self._overhead_anchored = False
+
+    @property
+    def _corrected(self) -> bool:
+        return bool(self.correction or self._anchored or self._overhead_anchored)
+
+    def _share_correction(self, before: int) -> None:
+        """Leave what is in view now its share of a correction; `before`: our own count when it was all there."""
+        now = self.own
+        fixed = self._fixed_now
+        shared = max(0, self.correction) - fixed
+        correction = fixed - (-shared * min(now, before) // max(1, before))  # rounded up
+        self._forget_correction()
+        self.correction = correction
 
     def _bound_all(self) -> None:
         """Make the sum complete: bounds for all messages in view that have neither a count nor a bound."""
@@ -142,6 +166,14 @@ class TokenSum:
         self._bound_all()
         return self._counted + self._bounded + self._overhead + self.correction
 
+    @property
+    def roughly(self) -> int:
+        """Tokens of the view without tokenizing and without a provider's count; of bytes, a quarter."""
+        self._bound_all()
+        bound = self._bounded + (self._overhead if self._overhead_is_bound else 0)
+        counted = self._counted + (0 if self._overhead_is_bound else self._overhead)
+        return counted + (bound // 4 if isinstance(self.counter, VocabularyCounter) else bound)
+
     def total(self) -> int:
         """Tokens of the view."""
         self._bound_all()
@@ -150,6 +182,29 @@ class TokenSum:
             self._settle(id_)
         self._bounds.clear()  # empty, but as slow to read as when it was largest
         return self.at_most
+
+    @property
+    def own(self) -> int:
+        """Tokens of the view by our own counter, whatever a provider has counted."""
+        total = self.total()
+        return total - self.correction
+
+    def in_own(self, limit: int) -> int:
+        """A limit of the total by our own counter, by which all that may leave the view is measured.
+
+        They differ where a provider has counted more.
+        """
+        return limit if self.correction <= 0 else self.own - self.over(limit)
+
+    def over(self, limit: int) -> int:
+        """Tokens by our own counter that have to leave the view for the total to be `limit`."""
+        total = self.total()
+        excess = total - limit
+        return excess if self.correction <= 0 else -(-excess * self.own // max(1, total - self._fixed_now))
+
+    @property
+    def _fixed_now(self) -> int:
+        return max(0, min(self._fixed, self.correction))
 
     @property
     def overhead(self) -> int:
@@ -246,12 +301,26 @@ class TokenSum:
             self.learn(id_, fork._log.messages[id_], known[id_])
 
     def anchor(self, tokens: int) -> None:
-        """Use a provider's count as the sum until something leaves the view."""
+        """Use a provider's count as the sum; what is added is counted on top."""
         self._bound_all()
         self._whole = False
         self._anchored, self._overhead_anchored = set(self._bounds), self._overhead_is_bound
         self.correction = tokens - (self._counted + self._bounded + self._overhead)
         self._whole = True
+        if not (self._anchored or self._overhead_anchored):
+            self._learn_fixed()
+
+    def _learn_fixed(self) -> None:
+        """Tell from two counts of views of different size which part of the correction is fixed."""
+        own, correction = self.own, self.correction
+        if self._told is not None:
+            own_before, correction_before = self._told
+            more = own - own_before
+            if abs(more) <= _LEVER * max(own, own_before):
+                return
+            fixed = (correction_before * own - correction * own_before) // more
+            self._fixed = max(0, min(fixed, correction, correction_before))
+        self._told = own, correction
 
     def _settle(self, id_: str) -> int:
         self._wait()

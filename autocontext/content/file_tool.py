@@ -44,7 +44,7 @@ class FileContentTool:
         For an unknown name, or one that several files have: error, available_files.
         """
         name, start = str(file_name), whole_or(0, start_char, -_FARTHEST, _FARTHEST)
-        size = whole_or(DEFAULT_LENGTH, length, -_FARTHEST, _FARTHEST)
+        size = whole_or(DEFAULT_LENGTH, length, 0, _FARTHEST) or DEFAULT_LENGTH  # a chunk of none leads nowhere
         store = self._store
         matches = store.find(name, namespace=self._namespace) if store is not None and name else []
         if len(matches) > 1:

@@ -15,6 +15,10 @@ _PAGE = re.compile(
     r"\A\[(c_[0-9a-f]{12,64}|[0-9A-Za-z-]{8,64}): [^\n]{0,300}? characters; "
     r"(?:showing (\d+)-(\d+)|\d+ passages? for )"
 )
+_REST = re.compile(
+    r"(?:\A\[Offloaded [^\n]*[:;] [\d,]+ chars\. Read: |\.\.\. \[(?:Truncated, )?[\d,]+ more chars: )"
+    r"context_reload\(\"(c_[0-9a-f]{12,64})\"\)\]\Z"
+)
 
 
 def call(ref: str, arguments: Mapping[str, Any] | None = None) -> str:
@@ -39,6 +43,11 @@ def rest(head: str, chars: int, ref: str) -> str:
 def rest_of_user(head: str, chars: int, ref: str) -> str:
     """Replaces all but the beginning of a user's message."""
     return f"{head}... [Truncated, {chars - len(head):,} more chars: {call(ref)}]"
+
+
+def refs(text: str) -> list[str]:
+    """The handle that `whole`, `rest` or `rest_of_user` has put into a text; [] for any other text."""
+    return _REST.findall(text)
 
 
 def page(ref: str, arguments: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ history changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -89,6 +89,15 @@ class Known:
         """Remember that a text is in the store."""
         self._now["ref", text] = ref
 
+    @property
+    def refs(self) -> frozenset[str]:
+        """The handles of the previous call."""
+        return frozenset(ref for key, ref in self._now.items() if key[0] == "ref")
+
+    def forget(self, refs: Collection[str]) -> None:
+        """Forget handles that lead nowhere any more: their texts are stored again."""
+        self._now = {key: value for key, value in self._now.items() if key[0] != "ref" or value not in refs}
+
     def shortened(self, msg: Msg, texts: Sequence[str], make: Callable[[], Msg]) -> Msg:
         """The message with these texts: the same object as in the previous call if the message has not changed."""
         pair: tuple[Msg, Msg] | None = self._get("message", msg.id, *texts)
@@ -143,7 +152,7 @@ def restore_messages(
     does not have a text any more, or another text in its place.
     """
 
-    def original(mark: dict[str, Any]) -> str:
+    def original(mark: dict[str, Any], _text: str) -> str:
         ref = str(mark["ref"])
         if "arguments" in mark:
             text = "" if reload is None else reload(ref, **mark["arguments"])
@@ -158,6 +167,11 @@ def restore_messages(
         return text
 
     return [_restored(m, original) for m in as_messages(msgs)]
+
+
+def unmarked(msgs: Sequence[Msg]) -> list[Msg]:
+    """The messages with their texts as they stand: what an earlier pruning left of one counts as a text of its own."""
+    return [_restored(m, lambda _mark, text: text) for m in msgs]
 
 
 def chars_of(msgs: Sequence[Msg]) -> int:
@@ -228,10 +242,10 @@ def _shortened(msg: Msg, changes: Sequence[tuple[Change, str]]) -> Msg:
     return msg
 
 
-def _restored(msg: Msg, original: Callable[[dict[str, Any]], str]) -> Msg:
-    for place, _, metadata in texts(msg):
+def _restored(msg: Msg, original: Callable[[dict[str, Any], str], str]) -> Msg:
+    for place, text, metadata in texts(msg):
         if isinstance(mark := metadata.get(PRUNED), dict):
-            msg = _with(msg, place, original(mark), None)
+            msg = _with(msg, place, original(mark, text), None)
     return msg
 
 

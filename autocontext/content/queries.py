@@ -11,6 +11,8 @@ looks for keys: so it sees those of all who had the lock before.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -71,6 +73,7 @@ _CONTENTS = (
     f"SELECT c.namespace, c.ref, {_FOUND} autocontext_content c LEFT JOIN autocontext_content_key k {_SAME} WHERE "
 )
 """Contents with each of their keys."""
+_OF_REF = f"{_CONTENTS}c.namespace = :ns AND c.ref = :ref"
 _KEYS = f"SELECT k.namespace, k.ref, {_FOUND} autocontext_content_key k LEFT JOIN autocontext_content c {_SAME} WHERE "
 """Keys with their content."""
 
@@ -137,7 +140,7 @@ def find(namespace: str, ref_or_key: str, now: int) -> Work[StoredContent | None
     """The content with a handle, or else with a key."""
     params = {"ns": safe(namespace), "ref": ref_or_key, "key": safe(ref_or_key)}
     if REF.fullmatch(ref_or_key):
-        rows = yield Statement(f"{_CONTENTS}c.namespace = :ns AND c.ref = :ref", params)
+        rows = yield Statement(_OF_REF, params)
         if alive := _alive(rows, now):
             return alive[0][0]._replace(key=None)
     keyed = _of_keys((yield Statement(f"{_KEYS}k.namespace = :ns AND k.key = :key", params)), now)
@@ -214,13 +217,22 @@ def all_pages(namespace: str, ref: str | None, now: int) -> Work[list[tuple[Stor
     ]
 
 
+def held(namespace: str, refs: Collection[str], now: int) -> Work[frozenset[str]]:
+    """Which of these contents are there, put without a key."""
+    names = {f"ref_{i}": ref for i, ref in enumerate(sorted(refs))}
+    rows = yield Statement(
+        "SELECT ref FROM autocontext_content WHERE namespace = :ns AND held_until > :now "
+        f"AND ref IN ({', '.join(f':{name}' for name in names)})",
+        {"ns": safe(namespace), "now": now, **names},
+    )
+    return frozenset(ref for (ref,) in rows)
+
+
 # ---------------------------------------------------------------------------------------------------------- writing
 def already(upload: Upload) -> Work[StoredContent | None]:
     """The content if it is stored without a key and without expiry: then such a put has nothing to write."""
     for ref in candidates(upload.content.sha256):
-        rows = yield Statement(
-            f"{_CONTENTS}c.namespace = :ns AND c.ref = :ref", {"ns": safe(upload.namespace), "ref": ref}
-        )
+        rows = yield Statement(_OF_REF, {"ns": safe(upload.namespace), "ref": ref})
         if not rows or not all(map(_is_intact, rows)):
             return None
         content = _found(rows[0]).content
@@ -351,7 +363,7 @@ def delete(namespace: str, ref_or_key: str, now: int) -> Work[bool]:
     ns = safe(namespace)
     if REF.fullmatch(ref_or_key):
         content = {"ns": ns, "ref": ref_or_key}
-        rows = yield Statement(f"{_CONTENTS}c.namespace = :ns AND c.ref = :ref", content)
+        rows = yield Statement(_OF_REF, content)
         # What is damaged can still be deleted.
         if not all(map(_is_intact, rows)) or _alive(rows, now):
             return (yield from _erase(content))
@@ -362,6 +374,18 @@ def delete(namespace: str, ref_or_key: str, now: int) -> Work[bool]:
     for ref, _ in rows:
         yield from _delete_unused(ns, ref, now)
     return any(expires_at > now for _, expires_at in rows)
+
+
+def release(namespace: str, ref: str, now: int) -> Work[bool]:
+    """Forget puts without a key, and delete the content unless a key names it; returns whether it was deleted."""
+    content = {"ns": safe(namespace), "ref": ref}
+    for *values, checksum in (yield Statement(f"{_LOCK} RETURNING {', '.join(_FIELDS)}, checksum", content)):
+        row = {**dict(zip(_FIELDS, values, strict=True)), "held_until": 0}
+        with suppress(StoreCorruptError):  # what is damaged stays so
+            check_row(ref, checksum, *content.values(), *values)
+            checksum = row_checksum(*content.values(), *row.values())  # noqa: PLW2901 (of the row as it is from now on)
+        yield Statement(_EXTEND, {**content, "held_until": 0, "checksum": checksum})
+    return (yield from _delete_unused(content["ns"], ref, now))
 
 
 def _erase(content: dict[str, str]) -> Work[bool]:

@@ -11,7 +11,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from autocontext.content import queries
 from autocontext.content.contents import FOREVER, Metadata, Pages, StoredContent, Upload
-from autocontext.content.paging import Packed, packed, payload, unpack
+from autocontext.content.paging import packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import best_passages
 from autocontext.errors import ConfigError, StoreCorruptError, short
@@ -126,7 +126,10 @@ class PagedContentStore(DoesSteps, Closing):
         """
         check_texts(key=key, name=name, path=path, type=type, summary=summary, namespace=namespace)
         body = yield from compute(lambda: packed(content))
-        upload = self._upload(body, key, Metadata(name, path, type, summary), namespace, ttl)
+        seconds, now = checked_seconds("ttl", ttl), self._clock()
+        until = FOREVER if seconds is None else now + round(seconds * 1000)
+        metadata = Metadata(name, path, type, summary)
+        upload = Upload(namespace, (path or None) if key is None else key, body, [], metadata, now, until)
         if upload.key is None and upload.expires_at == FOREVER:
             existing = yield from read(lambda: self._operations.already(upload))
             if existing is not None:
@@ -251,12 +254,6 @@ class PagedContentStore(DoesSteps, Closing):
 
     def _putting(self, upload: Upload) -> Flow[str]:
         return self._operations.put(upload)
-
-    def _upload(self, body: Packed, key: str | None, metadata: Metadata, namespace: str, ttl: float | None) -> Upload:
-        seconds = checked_seconds("ttl", ttl)
-        now = self._clock()
-        until = FOREVER if seconds is None else now + round(seconds * 1000)
-        return Upload(namespace, (metadata.path or None) if key is None else key, body, [], metadata, now, until)
 
     def _stored(self, upload: Upload, ref: str, *, new: bool) -> ContentInfo:
         self._count(puts=1, duplicates=int(not new))

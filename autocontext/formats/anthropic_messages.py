@@ -8,6 +8,7 @@ Anthropic's API takes apart from the messages, becomes a system message: `reques
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,10 +16,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import block_first, carried_text, carries, compaction_block, hints, remember
+from autocontext.formats.anthropic_rules import blocks_of, keep_marks, results_first, user_first
+from autocontext.formats.blocks import block_first, carried_text, carries, compaction_block, file_mark, hints, remember
+from autocontext.formats.call_ids import with_own_ids
 from autocontext.formats.openai_parts import kind_of, objects_in, put_back, rest, stand_in, text_at
 from autocontext.formats.strict import allowed, strict_anthropic
 from autocontext.messages import (
+    ANTHROPIC_HINTS,
     WIRE_HINTS,
     AudioBlock,
     ImageBlock,
@@ -33,11 +37,14 @@ from autocontext.messages import (
     thaw,
 )
 
-KEY = "_anthropic"
+KEY = ANTHROPIC_HINTS
 _known = partial(hints, KEY)
 _remember = partial(remember, KEY)
 _ABOUT_THE_TEXT = ("citations",)
 """Keys about the exact words of a text: wrong next to a text that a compression has replaced."""
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_MARKS = 3
+"""Cache marks of the messages and the system prompt together: the API takes four, and one is left for the tools."""
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -110,7 +117,7 @@ def _carried(block: Mapping[str, Any], kind: str, where: str) -> Any:
         return compaction_block(block, whole)
     if kind == "redacted_thinking":
         return ThinkingBlock(thinking="", metadata=whole)
-    return TextBlock(text=_text_of(block), metadata=whole)
+    return TextBlock(text=_text_of(block), metadata=whole | file_mark(block, block.get("title")))
 
 
 def _text_of(block: Mapping[str, Any]) -> str:
@@ -157,7 +164,7 @@ def to_anthropic(messages: Iterable[Msg]) -> list[dict[str, Any]]:
         message = _write(msg)
         if message is None:
             continue
-        results = msg.role == "tool" and not _known(msg)
+        results = msg.role == "tool" and not _known(msg) and isinstance(message["content"], list)
         if results and joined:
             written[-1]["content"].extend(message["content"])
         else:
@@ -183,13 +190,20 @@ def request(messages: Iterable[Msg]) -> dict[str, Any]:
     """
     msgs = block_first(as_messages(messages))
     system = system_of(msgs)
-    return {**({} if system is None else {"system": system}), "messages": sendable_messages(msgs)}
+    marks = keep_marks(system, _MARKS - 1) if isinstance(system, list) else 0
+    return {**({} if system is None else {"system": system}), "messages": sendable_messages(msgs, _MARKS - marks)}
 
 
-def sendable_messages(messages: Iterable[Msg]) -> list[dict[str, Any]]:
-    """`to_anthropic` without what the API refuses, such as the keys of messages that only replies have."""
-    msgs = list(messages)
-    return strict_anthropic(to_anthropic(msgs), allowed(msgs))
+def sendable_messages(messages: Iterable[Msg], marks: int = _MARKS - 1) -> list[dict[str, Any]]:
+    """`to_anthropic` in the form that the API takes, with the newest `marks` cache marks.
+
+    Of the fields of messages those that only replies have stay out; the results of calls are together, and first; each
+    call has an id of its own. Without `marks` two are kept, and a place is left for one of the system prompt.
+    """
+    msgs = with_own_ids(as_messages(messages), lambda use: _ID.fullmatch(use.id) is not None, in_all=True)
+    sent = user_first(results_first(strict_anthropic(to_anthropic(msgs), allowed(msgs))))
+    keep_marks((block for message in sent for block in blocks_of(message)), marks)
+    return sent
 
 
 def _write(msg: Msg) -> dict[str, Any] | None:

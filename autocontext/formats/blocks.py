@@ -18,6 +18,7 @@ from autocontext.errors import InvalidMessage
 from autocontext.messages import (
     COMPACTION,
     ENCRYPTED,
+    FILE,
     AudioBlock,
     Block,
     ImageBlock,
@@ -26,7 +27,9 @@ from autocontext.messages import (
     VideoBlock,
     compacted_by,
     is_pinned,
+    texts_in,
 )
+from autocontext.tokens.media import described, described_file, media_tokens
 
 T = TypeVar("T")
 Media: TypeAlias = ImageBlock | AudioBlock | VideoBlock
@@ -35,10 +38,13 @@ MEDIA: Final[Mapping[str, type[Media]]] = {"image": ImageBlock, "audio": AudioBl
 
 UNREADABLE = "[An earlier part of this conversation, encrypted by the provider that compacted it: not readable here]"
 """What another provider reads in the place of an encrypted compaction whose originals are not known."""
-_DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
+_DATA_URL = re.compile(r"data:([^;,][^,]*?);base64,(.*)", re.DOTALL)
+"""The media type is with its parameters, so that `url_of` writes the same address."""
 _DATA = re.compile(r"data:[^\s,]*,.*|[A-Za-z0-9+/_=-]{256,}", re.DOTALL)
 _SAYS_NOTHING = ("type", "kind", "part_kind", "id", "status", "cache_control", "index")
 """Of a part that is carried along."""
+_FILES = ("file", "input_file", "document", "image_generation_call")
+"""Types of parts and items that hold a file, of which only its name is read."""
 _PARSED = {"parsed": True, "parsed_arguments": True, "parsed_output": True}
 _CALL = {**_PARSED, "index": True, "function": {"parsed_arguments": True}}
 _NOT_SENT: Final[Any] = {**_CALL, "tool_calls": {"__all__": _CALL}, "content": {"__all__": _PARSED}}
@@ -92,6 +98,20 @@ def carried_text(part: Mapping[str, Any], kind: object, name: object = None) -> 
         if shown != name:
             lines.append(f"{key}: {shown}")
     return "\n".join(lines)
+
+
+def file_mark(part: Mapping[str, Any], name: object = None) -> dict[str, Any]:
+    """Metadata of a block that carries this part along: what file it is, if the part holds the file's data."""
+    kind = part.get("type")
+    if kind not in _FILES:
+        return {}
+    data = max((text for text in texts_in(part) if _DATA.fullmatch(text)), key=len, default="")
+    if not data:
+        return {}
+    if kind == "image_generation_call":
+        image = ImageBlock(source={"type": "base64", "media_type": "image/png", "data": data})
+        return {FILE: {"kind": "image", "what": described(image), "tokens": media_tokens(image)}}
+    return {FILE: {"kind": "file", "what": described_file(name if isinstance(name, str) else "", data)}}
 
 
 def carries(block: Block, text: str) -> bool:

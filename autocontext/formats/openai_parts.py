@@ -135,7 +135,8 @@ def read_part(part: Any, where: str) -> Part:
         return TextBlock(text=text_at(part, "refusal", dot), metadata=remember(part="refusal", extra=extra))
     reader = _READERS.get(kind)
     if reader is None:
-        return TextBlock(text=_text_of(part), metadata=remember(carried=rest(part, (), where)))
+        carried = remember(carried=rest(part, (), where))
+        return TextBlock(text=_text_of(part), metadata=carried | blocks.file_mark(part, _name_of(part)))
     return reader(part, rest(part, ("type", kind), where), dot)
 
 
@@ -175,9 +176,12 @@ def _audio_format(media_type: str) -> str:
 def _text_of(part: Mapping[str, Any]) -> str:
     """What a part without a block of its own reads like to a model, and how it is known again."""
     kind = part["type"]
-    body = part.get(kind)
-    named = body.get("filename") or body.get("file_id") if isinstance(body, Mapping) else None
-    return blocks.carried_text({} if kind == "file" else part, kind, named)
+    return blocks.carried_text({} if kind == "file" else part, kind, _name_of(part))
+
+
+def _name_of(part: Mapping[str, Any]) -> Any:
+    body = part.get(part["type"])
+    return body.get("filename") or body.get("file_id") if isinstance(body, Mapping) else None
 
 
 def is_plain(block: Part) -> bool:

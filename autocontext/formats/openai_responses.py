@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import carried_text, carries, compaction_block, hints, source_of, url_of
+from autocontext.formats.blocks import carried_text, carries, compaction_block, file_mark, hints, source_of, url_of
 from autocontext.formats.openai_parts import (
     kind_of,
     objects_in,
@@ -30,6 +30,7 @@ from autocontext.formats.openai_parts import (
 )
 from autocontext.messages import (
     ENCRYPTED,
+    RESPONSES_HINTS,
     WIRE_HINTS,
     ImageBlock,
     Msg,
@@ -43,13 +44,21 @@ from autocontext.messages import (
     thaw,
 )
 
-KEY = "_responses"
+KEY = RESPONSES_HINTS
 _known = partial(hints, KEY)
 _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 _OTHERS = ("user", "system", "developer")
 """Roles of what the model has not put out."""
 _FILES = ("input_file", "input_image")
 """Parts that hold no words beside their name."""
+_OUTPUTS = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+}
+"""The kinds of calls whose result may be any text, and of the items that hold it."""
+_Calls: TypeAlias = dict[str, tuple[int, str]]
+"""For each id the newest call that has it: its message's index and its kind."""
 _ABOUT_THE_TEXT = ("annotations", "logprobs", "id")
 """Keys about the exact words of a text: wrong next to a text that a compression has replaced."""
 
@@ -92,9 +101,11 @@ def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
         form = {k: v for k, v in hints(WIRE_HINTS, call).items() if k != "inner"}
         known = _hints({"item": rest(item, ("type", "call_id", "name", "arguments"))}, form)
         return [ToolUseBlock(id=call.id, name=call.name, input=call.input, metadata=known)]
-    if isinstance(kind, str) and kind.endswith("_output") and isinstance(item.get("call_id"), str):
+    paired = isinstance(kind, str) and isinstance(item.get("call_id"), str)
+    # The service runs a `program` itself: it and its output are carried along.
+    if paired and kind.endswith("_output") and kind != "program_output":
         return None
-    if isinstance(kind, str) and kind.endswith("_call") and isinstance(item.get("call_id"), str):
+    if paired and kind.endswith("_call"):
         inner = rest(item, ("type", "call_id", "id", "status"))
         return [ToolUseBlock(id=item["call_id"], name=kind, input=inner, metadata=_hints({"kind": rest(item, inner)}))]
     return [_read_carried(item, kind)]
@@ -109,7 +120,7 @@ def _read_carried(item: Mapping[str, Any], kind: Any) -> Any:
         return ThinkingBlock(thinking="\n".join(said), metadata=whole | _encrypted(item))
     if kind in ("compaction", "compaction_summary"):
         return compaction_block(item, whole)
-    return TextBlock(text=_text_of_item(item), metadata=whole)
+    return TextBlock(text=_text_of_item(item), metadata=whole | file_mark(item))
 
 
 def _text_of_item(item: Mapping[str, Any]) -> str:
@@ -171,7 +182,8 @@ def _read_part(part: Any, where: str) -> Any:
     if kind == "input_image" and isinstance(part.get("image_url"), str):
         known = {"part": kind, "rest": rest(part, ("type", "image_url"), where)}
         return ImageBlock(source=source_of(part["image_url"]), metadata={KEY: known})
-    return TextBlock(text=_text_of_part(part), metadata={KEY: {"carried": rest(part, (), where)}})
+    carried = {KEY: {"carried": rest(part, (), where)}}
+    return TextBlock(text=_text_of_part(part), metadata=carried | file_mark(part, part.get("filename")))
 
 
 def _text_of_part(part: Mapping[str, Any]) -> str:
@@ -187,11 +199,26 @@ def _read_result(item: Mapping[str, Any], names: Mapping[str, str]) -> Msg:
         parts, shape = _read_parts(item, "output")
         output = item["output"] if shape == "text" else tuple(parts)
         known["shape"] = shape
-    else:
-        output = json.dumps(thaw(item.get("output")), ensure_ascii=False)
-        known |= {"shape": "json"} if "output" in item else {"shape": "missing"}
+    elif (image := _screenshot(item.get("output"))) is not None:
+        output, known["shape"] = (image,), "screenshot"
+    elif item.get("output") is not None:
+        output, known["shape"] = json.dumps(thaw(item["output"]), ensure_ascii=False), "json"
+    else:  # what it says stands beside: `tools`, an `error`
+        known |= {"shape": "missing", "rest": rest(item, ("type", "call_id"))}
+        output = json.dumps(thaw(rest(item, ("type", "call_id", "id", "output"))), ensure_ascii=False)
     block = ToolResultBlock(id=call_id, name=names.get(call_id, ""), output=output, metadata={KEY: known})
     return Msg(role="tool", content=(block,))
+
+
+def _screenshot(output: Any) -> ImageBlock | None:
+    """The image in the result of a `computer_call`; None for one that the service keeps, and for other results."""
+    if not isinstance(output, Mapping) or output.get("type") != "computer_screenshot":
+        return None
+    url = output.get("image_url")
+    if not isinstance(url, str):
+        return None
+    more = rest(output, ("type", "image_url"), "output")
+    return ImageBlock(source=source_of(url), metadata={KEY: {"rest": more}})
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -199,25 +226,77 @@ def to_responses(messages: Iterable[Msg]) -> list[dict[str, Any]]:
     """Msgs as Responses items. Thinking that came from elsewhere stays out. Raises InvalidMessage naming the index."""
     msgs = as_messages(messages)
     announced = _announced_calls(msgs)
-    return [item for msg in msgs for item in _write(msg, announced)]
+    calls: _Calls = {}
+    items: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
+    for at, msg in enumerate(msgs):
+        calls.update((use.id, (at, _kind_of(use))) for use in msg.tool_uses)
+        if msg.role == "assistant":
+            told = {use.id for use in msg.tool_uses if (at, use.id) in announced}
+            items += [*texts, *_write_output(msg, told, calls)]
+            texts = []
+            continue
+        for block in msg.tool_results:
+            place, _ = _call_of(block, calls)
+            if (place, block.id) in announced:  # behind the results beside it, which stay next to their calls
+                texts.append({"role": "user", "content": f"[What {block.name} said:]\n{block.text}"})
+            else:
+                items.append(_write_result(block, calls, changed=is_rewritten(msg)))
+        if said := [*_write_said(msg)]:
+            items += [*texts, *said]
+            texts = []
+    return [*items, *texts]
 
 
-def _announced_calls(messages: Iterable[Msg]) -> set[str]:
-    """Calls of special tools whose results a compression has replaced: their items can hold no such text."""
-    blocks = [(is_rewritten(m), b) for m in messages for b in m.tool_results]
-    return {b.id for changed, b in blocks if changed and _known(b).get("shape") in ("json", "missing")}
+def _announced_calls(messages: Iterable[Msg]) -> set[tuple[int, str]]:
+    """Calls that are written as texts, like their results, whose items cannot hold what they say.
+
+    Each as its message's index and its id, which calls of later messages may have again.
+    """
+    calls: _Calls = {}
+    announced = set[tuple[int, str]]()
+    for at, msg in enumerate(messages):
+        calls.update((use.id, (at, _kind_of(use))) for use in msg.tool_uses)
+        for block in msg.tool_results:
+            place, kind = _call_of(block, calls)
+            known = _form_of(block, calls)
+            if "type" not in known:
+                fits = kind in _OUTPUTS
+            elif known.get("shape") == "screenshot":
+                fits = _image_in(block) is not None
+            else:
+                fits = not is_rewritten(msg) or known.get("shape") not in ("json", "missing")
+            if not fits:
+                announced.add((place, block.id))
+    return announced
 
 
-def _write(msg: Msg, announced: set[str]) -> Iterator[dict[str, Any]]:
+def _call_of(block: ToolResultBlock, calls: _Calls) -> tuple[int, str]:
+    """Where the call of a result stands, and its kind; -1 and "function_call" where it is gone."""
+    return calls.get(block.id, (-1, "function_call"))
+
+
+def _form_of(block: ToolResultBlock, calls: _Calls) -> Mapping[str, Any]:
+    """What is remembered of a result's item; {} if the item is of another kind than the call, which the API refuses.
+
+    Such a result is written like one from elsewhere.
+    """
+    known = _known(block)
+    # `tool_search_output` is without "_call", and other kinds have it.
+    kind = str(known.get("type", "")).removesuffix("_output").removesuffix("_call")
+    return known if block.id not in calls or kind == calls[block.id][1].removesuffix("_call") else {}
+
+
+def _kind_of(use: ToolUseBlock) -> str:
+    """The type of the item that stands for a call."""
+    if "kind" in _known(use):
+        return use.name
+    return "custom_tool_call" if hints(WIRE_HINTS, use).get("custom") else "function_call"
+
+
+def _write_said(msg: Msg) -> Iterator[dict[str, Any]]:
+    """What a message of others than the model says beside its results."""
     changed = is_rewritten(msg)
-    if msg.role == "assistant":
-        yield from _write_output(msg, announced, changed=changed)
-        return
-    for block in msg.tool_results:
-        if block.id in announced:
-            yield {"role": "user", "content": f"[What {block.name} said:]\n{block.text}"}
-        else:
-            yield _write_result(block, changed=changed)
     blocks = [b for b in msg.content if not isinstance(b, ToolResultBlock | ThinkingBlock)]
     whole = _known(blocks[0]).get("whole") if len(blocks) == 1 else None
     if whole is not None and carries(blocks[0], _text_of_item(whole)):
@@ -230,7 +309,8 @@ def _write(msg: Msg, announced: set[str]) -> Iterator[dict[str, Any]]:
         yield put_back({"role": role, **content}, own)
 
 
-def _write_output(msg: Msg, announced: set[str], *, changed: bool) -> Iterator[dict[str, Any]]:
+def _write_output(msg: Msg, told: set[str], calls: _Calls) -> Iterator[dict[str, Any]]:
+    changed = is_rewritten(msg)
     spoken: list[Any] = []
     for block in msg.content:
         if spoken and (not isinstance(block, TextBlock | ImageBlock) or _known(block).keys() & {"item", "whole"}):
@@ -240,13 +320,13 @@ def _write_output(msg: Msg, announced: set[str], *, changed: bool) -> Iterator[d
         if whole is not None and carries(block, _text_of_item(whole)):
             yield thaw(whole)
         elif isinstance(block, ToolUseBlock):
-            yield _write_call(block, announced)
+            yield _write_call(block, told=block.id in told)
         elif not isinstance(block, ToolResultBlock | ThinkingBlock):
             spoken.append(block)
     if spoken or not msg.content:
         yield _write_spoken(spoken, changed=changed)
     for result in msg.tool_results:
-        yield _write_result(result, changed=changed)
+        yield _write_result(result, calls, changed=changed)
 
 
 def _write_spoken(blocks: list[Any], *, changed: bool) -> dict[str, Any]:
@@ -284,26 +364,41 @@ def _write_part(block: Any, text_kind: str, *, changed: bool) -> dict[str, Any]:
     return put_back({"type": kind, _TEXT_PARTS.get(kind, "text"): block.text}, {**needed, **more})
 
 
-def _write_call(block: ToolUseBlock, announced: set[str]) -> dict[str, Any]:
+def _write_call(block: ToolUseBlock, *, told: bool) -> dict[str, Any]:
     known = _known(block)
     special = known.get("kind")
-    if block.id in announced and special is not None:
+    if told:
         return {"role": "assistant", "content": f"[{block.name}: {json.dumps(thaw(block.input), ensure_ascii=False)}]"}
     if special is not None:
         return put_back({"type": block.name, "call_id": block.id, **thaw(block.input)}, special)
-    function = write_function(block)
-    return put_back({"type": "function_call", "call_id": block.id, **function}, known.get("item"))
+    return put_back({"type": _kind_of(block), "call_id": block.id, **write_function(block)}, known.get("item"))
 
 
-def _write_result(block: ToolResultBlock, *, changed: bool) -> dict[str, Any]:
-    known = _known(block)
-    item: dict[str, Any] = {"type": known.get("type") or "function_call_output", "call_id": block.id}
+def _write_result(block: ToolResultBlock, calls: _Calls, *, changed: bool) -> dict[str, Any]:
+    known = _form_of(block, calls)
+    kind = known.get("type") or _OUTPUTS.get(_call_of(block, calls)[1], "function_call_output")
+    item: dict[str, Any] = {"type": kind, "call_id": block.id}
+    if kind == "apply_patch_call_output" and not known:
+        item["status"] = "failed" if block.is_error else "completed"
     shape = known.get("shape")
     if shape == "json":
         # The first: what a second result of the call has said stands below it, and is no JSON.
         item["output"] = json.JSONDecoder().raw_decode(block.text)[0]
+    elif shape == "screenshot":
+        item["output"] = _write_screenshot(block)
     elif shape != "missing":
         output = [TextBlock(text=block.output)] if isinstance(block.output, str) and block.output else block.output
         blocks = [b for b in output if not isinstance(b, str | ThinkingBlock)]
         item |= _write_content(blocks, shape, "input_text", changed=changed, key="output")
     return put_back(item, known.get("rest"))
+
+
+def _image_in(block: ToolResultBlock) -> ImageBlock | None:
+    return next((b for b in block.output if isinstance(b, ImageBlock)), None)
+
+
+def _write_screenshot(block: ToolResultBlock) -> dict[str, Any] | None:
+    image = _image_in(block)
+    if image is None:
+        return None
+    return put_back({"type": "computer_screenshot", "image_url": url_of(image)}, _known(image).get("rest"))

@@ -11,13 +11,16 @@ from autocontext.errors import ContextOverflowError, InvalidMessage, short
 from autocontext.flows import DoesSteps, Flow, compute, operation, sync_and_async
 from autocontext.flows.logs import logger
 from autocontext.formats.anthropic_messages import sendable_messages
+from autocontext.formats.call_ids import with_own_ids
 from autocontext.formats.openai_chat import write_chat
-from autocontext.formats.openai_responses import to_responses
+from autocontext.formats.openai_responses import KEY, to_responses
 from autocontext.formats.reading import Message, read_messages
 from autocontext.formats.sendable import sendable
 from autocontext.formats.strict import allowed, strict_chat, strict_items
 from autocontext.messages import Msg, ToolResultBlock, with_words_of_user
 
+_LONGEST_ID = 64
+"""Characters of a call's id that the Responses API takes."""
 _WORDS = r"(.{1,20000}?)"
 _MARKED = re.compile(
     # Claude Code and OpenCode
@@ -165,11 +168,15 @@ class ProviderMessages(DoesSteps):
 
 
 def _chat(msgs: list[Msg]) -> list[dict[str, Any]]:
-    return strict_chat(write_chat(msgs, media_after=True), allowed(msgs))
+    # Long ids stay as they are: this format goes back to the service that gave them, and some hold what it needs.
+    sent = with_own_ids(msgs)
+    return strict_chat(write_chat(sent, media_after=True), allowed(sent))
 
 
 def _items(msgs: list[Msg]) -> list[dict[str, Any]]:
-    return strict_items(to_responses(msgs), allowed(msgs))
+    # An id that came from this API goes back to it as it came.
+    sent = with_own_ids(msgs, lambda use: KEY in use.metadata or 1 <= len(use.id) <= _LONGEST_ID)
+    return strict_items(to_responses(sent), allowed(sent))
 
 
 def _named(msg: Msg, names: dict[str, str]) -> Msg:

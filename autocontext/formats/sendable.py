@@ -9,11 +9,22 @@ from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from math import isfinite
+from operator import itemgetter
 from typing import Any
 
 from pydantic import BaseModel
 
-from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages
+from autocontext.formats.call_ids import with_own_ids
+from autocontext.messages import (
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    as_messages,
+    is_tool_message,
+    leads_on,
+)
 from autocontext.text.chat_rules import first_violation
 from autocontext.text.quoting import quotation
 from autocontext.text.rendering import one_line
@@ -28,13 +39,27 @@ INTERRUPTED = (
 def sendable(messages: Iterable[Msg]) -> list[Msg]:
     r"""The same messages where strict services take them; otherwise repaired copies.
 
-    A call without a result is answered by `INTERRUPTED`, and a result that stands too late is moved behind its call. A
-    second one is quoted below the first, or left out if it says the same. One whose call is gone is quoted in a user's
-    message that says whose words they are. An assistant message that says nothing is left out. Half a surrogate pair,
-    NaN and infinity, which no JSON body can carry, are written as `\ud800`, "nan" and "inf".
+    A call without a result is answered by `INTERRUPTED`, and a result that stands too late is moved behind its call; if
+    an answer stands between the two, the call is moved to its result. A second one is quoted below the first, or left
+    out if it says the same. One whose call is gone is quoted in a user's message that says whose words they are. Of
+    several calls with one id in a message, each gets its own, and their results in their order. A tool's message
+    without a result is the user's, as in `to_openai`. Reasoning that was added by itself stands in the message it led
+    to; an assistant message that says nothing is left out. Half a surrogate pair, NaN and infinity, which no JSON body
+    can carry, are written as `\ud800`, "nan" and "inf".
     """
     msgs = [m if _fits_json(m) else _as_json(m) for m in as_messages(messages)]
-    return msgs if first_violation(msgs) is None else list(_repaired(msgs))
+    return msgs if first_violation(msgs) is None else _repaired(with_own_ids(_with_reasoning(msgs)))
+
+
+def _with_reasoning(msgs: list[Msg]) -> list[Msg]:
+    """Reasoning alone goes to the assistant's message right behind it: services take neither without the other."""
+    joined: list[Msg] = []
+    for msg in msgs:
+        if joined and leads_on(joined[-1], msg):
+            joined[-1] = msg.model_copy(update={"content": (*joined[-1].content, *msg.content)})
+        else:
+            joined.append(msg)
+    return joined
 
 
 def _fits_json(value: Any) -> bool:
@@ -67,24 +92,35 @@ def _as_json(value: Any) -> Any:
     return [_as_json(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _repaired(msgs: list[Msg]) -> Iterator[Msg]:
+def _repaired(msgs: list[Msg]) -> list[Msg]:
+    return [msg for _, msg in sorted(_placed(msgs), key=itemgetter(0))]
+
+
+def _placed(msgs: list[Msg]) -> Iterator[tuple[int, Msg]]:
+    """What is sent of each message, with the index at which it goes."""
     results = _Results(msgs)
+    answers = [i for i, msg in enumerate(msgs) if msg.role == "assistant" and not is_tool_message(msg) and _says(msg)]
     for at, msg in enumerate(msgs):
         said = tuple(b for b in msg.content if not isinstance(b, ToolResultBlock))
         if msg.tool_uses:
-            yield msg if len(said) == len(msg.content) and msg.role == "assistant" else _with(msg, "assistant", said)
-            for use in msg.tool_uses:
-                result = _result(msgs, at, use, results.take(use.id, at))
-                yield _with_later(result, [msgs[i].content[k] for i, k in results.take_rest(use.id, at)])
+            firsts = [results.take(use.id, at) for use in msg.tool_uses]
+            last = max(first[0] if first else at for first in firsts)
+            # Results moved before an answer might leave it as the end of a request: services refuse or continue it.
+            place = at if bisect_right(answers, at) == bisect_right(answers, last) else last
+            is_plain = len(said) == len(msg.content) and msg.role == "assistant"
+            yield place, msg if is_plain else _with(msg, "assistant", said)
+            for use, first in zip(msg.tool_uses, firsts, strict=True):
+                later = [msgs[i].content[k] for i, k in results.take_rest(use.id, at)]
+                yield place, _with_later(_result(msgs, at, use, first), later)
             continue
         for number, block in enumerate(msg.content):
             if isinstance(block, ToolResultBlock) and (at, number) not in results.taken:
-                yield _orphan(msg, number, block)
-        if not msg.tool_results:
+                yield at, _orphan(msg, number, block)
+        if not msg.tool_results and msg.role != "tool":
             if msg.role != "assistant" or _says(msg):
-                yield msg
+                yield at, msg
         elif any(not isinstance(b, ThinkingBlock) for b in said):
-            yield _with(msg, "user", said)
+            yield at, _with(msg, "user", said)
 
 
 class _Results:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from autocontext.errors import InvalidMessage
+from autocontext.formats.anthropic_rules import image_taken
 from autocontext.formats.blocks import carried_text
 from autocontext.formats.fields import ANTHROPIC, BLOCKS, CHAT, ITEMS, RESPONSES_INPUT, RESPONSES_OUTPUT, RESULT_BLOCKS
 from autocontext.formats.fitting import Fields, Fitting, Kinds
@@ -173,12 +174,22 @@ def _well_named(body: Any) -> Any:
 
 # --------------------------------------------------------------------------------------------------------- Responses
 def strict_items(items: Iterable[dict[str, Any]], known: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
-    """Items of the Responses API without what it refuses."""
+    """Items of the Responses API without what it refuses; an item that it does not take at all becomes a text."""
     fitting = Fitting(repair=True, known=known)
-    return [_item(item, fitting) for item in items]
+    fitted = [(item, _item(item, fitting)) for item in items]
+    # With its other half: a call without a result, and a result without a call, is refused.
+    told = {str(item["call_id"]) for item, sent in fitted if sent is None and "call_id" in item}
+    return [_told(item) if sent is None or str(item.get("call_id")) in told else sent for item, sent in fitted]
 
 
-def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any]:
+def _told(item: dict[str, Any]) -> dict[str, Any]:
+    kind = item.get("type")
+    role = "user" if str(kind).endswith("_output") else "assistant"
+    return {"role": role, "content": carried_text(item, kind)}
+
+
+def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any] | None:
+    """The item as it is sent; None if the service does not take it."""
     shape = _shape(item, "OpenAI Responses")
     key = "output" if "output" in item else "content"
     if shape is not ITEMS or item.get("type") in ("function_call_output", "custom_tool_call_output"):
@@ -195,7 +206,7 @@ def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any]:
     try:
         return dict(fitting.fit(item, shape, ""))
     except InvalidMessage:
-        return {"role": "assistant", "content": f"[{item.get('type')}]"}
+        return None
 
 
 def _typed(part: Any, text_type: str) -> Any:
@@ -234,6 +245,8 @@ def _block(block: Any, fitting: Fitting, kinds: Kinds) -> Any:
     if kind == "tool_use":
         block = _well_named(block)
     try:
-        return fitting.fit(block, kinds, "")
+        sent: Any = fitting.fit(block, kinds, "")
+        sent = image_taken(sent) if kind == "image" else sent
+        return sent or {"type": "text", "text": _named(block)}
     except InvalidMessage:
         return None if kind == "thinking" else {"type": "text", "text": _named(block)}

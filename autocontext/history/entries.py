@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -17,7 +17,7 @@ from pydantic_core import PydanticSerializationError
 from autocontext.errors import StoreCorruptError, one_line
 from autocontext.events import CompressionEvent
 from autocontext.history.edits import Edit
-from autocontext.messages import LONGEST_NUMBER, Msg, Value
+from autocontext.messages import LONGEST_NUMBER, Msg, Value, is_compressed
 
 
 class _Entry(Value):
@@ -58,15 +58,24 @@ class Removed(_Entry):
 
     type: Literal["removed"] = "removed"
     ids: tuple[str, ...]
+    taken_back: bool = Field(default=False, exclude_if=lambda taken_back: not taken_back)
+    """Whether a framework's list had them no more: they come back into view when it has them again."""
+    behind: tuple[str, ...] = Field(default=(), exclude_if=lambda behind: not behind)
+    """Originals that it had no more either, and that stay behind a note which is also about others."""
 
 
 class Restored(_Entry):
-    """One compression was undone: `ids` are back in the place of `note`."""
+    """Messages came back into view: `ids` take the place of `note`, which may be one of them; "" in an empty view.
+
+    `uuid` is that of the compression that was undone; "" for messages that had been taken back.
+    """
 
     type: Literal["restored"] = "restored"
     uuid: str
     note: str
     ids: tuple[str, ...]
+    behind: tuple[str, ...] = Field(default=(), exclude_if=lambda behind: not behind)
+    """Originals that a framework's list has again, and that a note in view stands for."""
 
 
 class Pinned(_Entry):
@@ -112,6 +121,18 @@ class Snapshot(_Entry):
     """Per note, the ids it replaced, if its offload entry does not end with them."""
     pinned: tuple[str, ...] = Field(default=(), exclude_if=lambda pinned: not pinned)
     """Messages that the agent has pinned."""
+    taken_back: tuple[str, ...] = Field(default=(), exclude_if=lambda taken_back: not taken_back)
+    """Originals that a framework's list had no more."""
+
+    @property
+    def notes(self) -> frozenset[str]:
+        """The messages that were made of others, here or in the reference, and may quote any of them.
+
+        The reference does not mark all of its own: what is in view and was never added is one.
+        """
+        in_view = set(self.view)
+        made = self.messages.keys() - set(self.original)
+        return frozenset(id_ for id_ in made if id_ in in_view or is_compressed(self.messages[id_]))
 
 
 class Sealed(_Entry):
@@ -178,6 +199,11 @@ def entry_bytes(entry: Entry) -> bytes:
     except UnicodeEncodeError:
         return _WRAPPED + b64encode(text.encode("utf-8", "surrogatepass")) + b'"}'
     return whole if line is None else line
+
+
+def same_entries(some: Iterable[Entry], others: Iterable[Entry]) -> bool:
+    """Whether these are the same entries, as they are stored. Compared as values, NaN would differ from itself."""
+    return list(map(entry_bytes, some)) == list(map(entry_bytes, others))
 
 
 def load_entry(line: str | bytes) -> Entry:

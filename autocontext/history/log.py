@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from copy import copy
-from itertools import chain
+from itertools import chain, count
 from typing import NamedTuple
 
 from autocontext.errors import StoreError
@@ -69,6 +69,10 @@ class Log:
         An added message is never a key, even if it is a copy of a note: it is an original."""
         self.pins: dict[str, Msg] = {}
         """The messages that the agent has pinned, with the mark that they carry in view; the originals do not."""
+        self.taken_back: set[str] = set()
+        """The originals that a framework's list had no more, out of view or behind a note that is also about others.
+
+        What the caller removed is not among them."""
         self._numbers: dict[str, Runs] = {}
         """Per note, the numbers of the originals behind it."""
         self.events: list[CompressionEvent] = []
@@ -181,6 +185,18 @@ class Log:
             self.compactions.add(key)
         return key
 
+    def keys(self, ids: Iterable[str]) -> set[str]:
+        """These ids of messages as they are in this log: one that was added again is also there with a suffix."""
+        keys = {*ids}
+        for id_ in ids:
+            for n in count(2):
+                key = f"{id_}~{n}"
+                if key not in self.messages:
+                    break
+                if self.messages[key].id == id_:
+                    keys.add(key)
+        return keys
+
     def _share(self, msg: Msg) -> str:
         """The id of an equal stored message; otherwise store this one."""
         return msg.id if self.messages.get(msg.id) == msg else self._keep(msg.id, msg)
@@ -216,17 +232,22 @@ class Log:
         return ViewChange(tuple(removed), tuple(added))
 
     def _remove(self, entry: Removed) -> ViewChange:
-        for id_ in entry.ids:
-            self.pins.pop(id_, None)
         removed = set(entry.ids)
+        if not entry.taken_back:  # what comes back is as it was
+            for id_ in removed:
+                self.pins.pop(id_, None)
         change = ViewChange(removed=tuple(id_ for id_ in self.view_ids if id_ in removed))
+        ids = {self.original[number - 1] for number in self.numbers(change.removed)}
+        self.taken_back = self.taken_back | ids | {*entry.behind} if entry.taken_back else self.taken_back - ids
         self._set_view(id_ for id_ in self.view_ids if id_ not in removed)
         return change
 
     def _restore(self, entry: Restored) -> ViewChange:
-        at = self.view_ids.index(entry.note)
+        place = (entry.note,) if entry.note else ()  # an empty view has none
+        at = self.view_ids.index(entry.note) if place else 0
         self._set_view([*self.view_ids[:at], *entry.ids, *self.view_ids[at + 1 :]])
-        return ViewChange((entry.note,), entry.ids)
+        self.taken_back.difference_update((*entry.ids, *entry.behind))
+        return ViewChange(place, entry.ids)
 
     def _pin(self, entry: Pinned) -> ViewChange:
         for id_ in entry.ids:
@@ -255,6 +276,7 @@ class Log:
         self.original = list(entry.original)
         self.place = {id_: i for i, id_ in enumerate(self.original)}
         self.pins = {id_: with_pin(self.messages[id_]) for id_ in entry.pinned if id_ in self.messages}
+        self.taken_back = {*entry.taken_back} - {*entry.view}
         # A ledger note that was added (copied from another memory's view) is an original, and stays.
         self._set_view(id_ for id_ in entry.view if id_ in self.place or not is_ledger(self.messages[id_]))
         self.offloads = dict(entry.offloads)
@@ -353,6 +375,15 @@ class Log:
         place = self.place.get(id_)
         return () if place is None else ((place + 1, place + 1),)
 
+    def held(self, ids: Iterable[str]) -> Runs:
+        """`numbers` without what a framework's list had no more."""
+        return self.numbers(ids).without(self.place[id_] + 1 for id_ in self.taken_back)
+
+    def stands_for(self, id_: str, originals: Container[str]) -> bool:
+        """Whether a message is one of these originals, or stands for nothing else."""
+        numbers = self.numbers([id_])
+        return bool(numbers) and all(self.original[number - 1] in originals for number in numbers)
+
     def _runs(self, ids: Iterable[str]) -> list[tuple[int, int]]:
         """`numbers` as runs in the order of the messages; those that follow each other, as in a long view, are one."""
         runs: list[tuple[int, int]] = []
@@ -388,4 +419,5 @@ class Log:
             events=tuple(self.events),
             replaced=self.shared(),
             pinned=tuple(self.pins),
+            taken_back=tuple(id_ for id_ in self.original if id_ in self.taken_back),
         )

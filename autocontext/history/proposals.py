@@ -9,20 +9,21 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
 from autocontext.history.edits import Edit
 from autocontext.history.view import Span
 from autocontext.messages import (
     COMPACTION,
     COMPRESS_META,
+    FILE,
     OFFLOAD_UUID,
     WRITTEN,
     ContentBlock,
-    ImageBlock,
     Msg,
     Origin,
     OriginKind,
+    OutputBlock,
     Role,
     TextBlock,
     ToolResultBlock,
@@ -31,7 +32,7 @@ from autocontext.messages import (
     said_in,
 )
 from autocontext.text import rendering
-from autocontext.tokens.request_size import Place
+from autocontext.tokens.request_size import Place, may_leave
 
 MESSAGE_TEXT = -1
 """Block index for a message's whole text: its text blocks become one."""
@@ -84,7 +85,7 @@ class Proposal:
     ledger: Callable[[str], str] | None = None
     """Renders the work ledger that follows a note's text; called with that text."""
     images: Mapping[Place, str] = field(default_factory=dict)
-    """For one message: lines in the place of images, by block: (2,), or (2, 0) for the first of a result's output."""
+    """For one message: lines in the place of images and files, by block: (2,), or (2, 0) for the first of an output."""
     arguments_to: int | None = None
     """For one message: cut texts in the arguments of its calls to this many characters."""
     told_again: frozenset[str] = frozenset()
@@ -204,7 +205,7 @@ def _meta(proposal: Proposal, key: str) -> dict[str, Any]:
 
 
 def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Msg:
-    """The span's one message with new texts in some blocks, lines for some images, and everything else unchanged."""
+    """The span's one message with new texts in some blocks, lines for some images and files, and the rest unchanged."""
     msg = proposal.span.messages[0]
     mark = "\n" + rendering.tag(origin.uuid) if proposal.number is None else ""
     of_arguments = mark or f" {rendering.rest_of(proposal.number or 0)}"
@@ -214,8 +215,8 @@ def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Ms
         block = _with_lines(old, i, lines)
         if COMPACTION in block.metadata:
             blocks.extend([] if proposal.strips_compaction else [block])
-        elif isinstance(block, TextBlock) and MESSAGE_TEXT in texts:
-            if not any(isinstance(b, TextBlock) and COMPACTION not in b.metadata for b in msg.content[:i]):
+        elif _is_words(block) and MESSAGE_TEXT in texts:
+            if not any(map(_is_words, msg.content[:i])):
                 text = rendering.escape_tags(texts[MESSAGE_TEXT]) + mark
                 blocks.append(block.model_copy(update={"text": text}))
         elif isinstance(block, ToolResultBlock) and i in texts:
@@ -239,23 +240,24 @@ def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Ms
     )
 
 
+def _is_words(block: ContentBlock | OutputBlock) -> TypeGuard[TextBlock]:
+    """Whether a block is a text that others may stand for: no provider's compaction, and no file."""
+    return isinstance(block, TextBlock) and block.metadata.keys().isdisjoint((COMPACTION, FILE))
+
+
 def _with_lines(block: ContentBlock, place: int, lines: Mapping[Place, TextBlock]) -> ContentBlock:
-    """A block with lines in the place of images: in its own, or in its output."""
-    if isinstance(block, ImageBlock):
-        return lines.get((place,), block)
+    """A block with lines in the place of images and files: in its own, or in its output."""
     if not isinstance(block, ToolResultBlock) or isinstance(block.output, str):
-        return block
-    output = [lines.get((place, k), b) if isinstance(b, ImageBlock) else b for k, b in enumerate(block.output)]
+        return lines.get((place,), block) if may_leave(block) else block
+    output = [lines.get((place, k), b) if may_leave(b) else b for k, b in enumerate(block.output)]
     return block.model_copy(update={"output": output}) if lines else block
 
 
 def _with_text(block: ToolResultBlock, text: str) -> str | tuple[Any, ...]:
-    """The output with its texts replaced by one; images and the like stay, and the lines in the place of images."""
+    """The output with its texts replaced by one; images and files stay, and the lines in the place of such."""
     if isinstance(block.output, str):
         return text
     others = tuple(
-        b
-        for b in block.output
-        if not isinstance(b, TextBlock) or (rendering.is_image_line(b.text) and b.text not in text)
+        b for b in block.output if not _is_words(b) or (rendering.is_media_line(b.text) and b.text not in text)
     )
     return (TextBlock(text=text), *others)

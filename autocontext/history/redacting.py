@@ -5,6 +5,7 @@ Before anything is cut, since half a secret would not be recognized. The log and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -105,7 +106,7 @@ class Redaction:
         text = self.text(value)
         if text != value or not name or len(value) > _LONGEST_VALUE:
             return text
-        named = f'"{name}": "{value}"'
+        named = f'"{name}": {json.dumps(value, ensure_ascii=False)}'  # a quote in it does not end it
         return value if self.text(named) == named else _HIDDEN
 
 

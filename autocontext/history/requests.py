@@ -1,11 +1,12 @@
-"""The user's request that is still open: what an agent has to go on with after a crash."""
+"""The user's request that is still open, which an agent goes on with after a crash, and what a request leaves out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from autocontext.history.log import Log
-from autocontext.messages import Msg, is_compressed, is_final_reply, is_note, is_recall, is_user_turn
+from autocontext.messages import Msg, is_compressed, is_final_reply, is_note, is_reasoning, is_recall, is_user_turn
 
 
 def open_request(log: Log, messages: Sequence[Msg] | None = None) -> Msg | None:
@@ -29,3 +30,15 @@ def _is_answer(msg: Msg) -> bool:
     return is_final_reply(msg) and any(
         b.text.strip() if b.type == "text" else b.type != "thinking" for b in msg.content
     )
+
+
+def without_lost_reasoning(log: Log, messages: Sequence[Msg]) -> Iterator[Msg]:
+    """The messages of a request; without reasoning that was added by itself and whose next message is not in them.
+
+    A framework's list may have lost that one only, and services take reasoning with nothing else behind it.
+    """
+    for msg, following in zip_longest(messages, messages[1:]):
+        place = log.place.get(msg.id) if is_reasoning(msg) else None
+        led_to = log.original[place + 1 : place + 2] if place is not None else []
+        if not led_to or (following is not None and log.stands_for(following.id, led_to)):
+            yield msg

@@ -39,6 +39,13 @@ class Runs:
         """The numbers in any of these sets."""
         return cls(pair for some in sets for pair in some.pairs)
 
+    def without(self, numbers: Iterable[int]) -> Runs:
+        """The numbers of this set that are not among these."""
+        cuts = [n for n in {*numbers} if n in self]
+        starts = sorted([*self._starts, *(n + 1 for n in cuts)])
+        stops = sorted([*(stop for _, stop in self.pairs), *(n - 1 for n in cuts)])
+        return Runs((start, stop) for start, stop in zip(starts, stops, strict=True) if start <= stop)
+
     def covers(self, other: Runs) -> bool:
         """Whether all numbers of another set are in this one."""
         places = ((bisect_right(self._starts, start) - 1, stop) for start, stop in other.pairs)

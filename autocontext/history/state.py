@@ -46,6 +46,8 @@ def dump(log: Log) -> dict[str, Any]:
         }
     if pinned := [at for at, id_ in enumerate(log.view_ids) if id_ in log.pins]:
         state["pinned"] = pinned
+    if taken_back := [at for at, id_ in enumerate(log.original) if id_ in log.taken_back]:
+        state["taken_back"] = taken_back
     return state
 
 
@@ -82,7 +84,8 @@ def _load(state: Mapping[str, Any]) -> Snapshot:
     return Snapshot(
         original=originals,
         view=in_view,
-        pinned=_pinned(state.get("pinned", []), in_view),
+        pinned=_at(state, "pinned", in_view, "working_memory_storage"),
+        taken_back=_at(state, "taken_back", originals, "original_memory_storage"),
         offloads={uuid: table.place(messages, "offload_context", uuid) for uuid, messages in offloads.items()},
         messages=table.messages,
         events=events,
@@ -90,11 +93,12 @@ def _load(state: Mapping[str, Any]) -> Snapshot:
     )
 
 
-def _pinned(places: Any, view: tuple[str, ...]) -> tuple[str, ...]:
-    """The ids of the view at these indices."""
-    if not isinstance(places, list) or not all(type(at) is int and 0 <= at < len(view) for at in places):
-        raise StateError(f"state.pinned must be a list of indices below {len(view)}, of working_memory_storage")
-    return tuple(view[at] for at in places)
+def _at(state: Mapping[str, Any], field: str, ids: tuple[str, ...], of: str) -> tuple[str, ...]:
+    """The ids at the indices in a field."""
+    places = state.get(field, [])
+    if not isinstance(places, list) or not all(type(at) is int and 0 <= at < len(ids) for at in places):
+        raise StateError(f"state.{field} must be a list of indices below {len(ids)}, of {of}")
+    return tuple(ids[at] for at in places)
 
 
 class _Messages:

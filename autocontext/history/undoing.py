@@ -1,6 +1,10 @@
-"""Undoing a compression: the entries that put back what a note, or a shortened message, replaced."""
+"""The entries that put messages back into view: what a compression replaced, and what was taken back."""
 
 from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from itertools import accumulate
 
 from autocontext.history.entries import Restored
 from autocontext.history.log import Log
@@ -8,13 +12,50 @@ from autocontext.messages import is_recall
 
 
 def undo_entry(log: Log, note: str) -> Restored | None:
-    """The entry that undoes the compression that made this message of the view; None if that is no longer possible."""
+    """The entry that undoes the compression that made this message of the view; None if that is no longer possible.
+
+    What a framework's list had no more meanwhile stays out of view.
+    """
     ids, origin = log.behind(note), log.messages[note].origin
     if origin is None or not set(ids).isdisjoint(log.view_ids):
         return None
     if not ids and not (note in log.replaced and is_recall(log.messages[note])):
         return None
-    return Restored(uuid=origin.uuid, note=note, ids=ids)
+    return Restored(uuid=origin.uuid, note=note, ids=still_held(log, ids))
+
+
+def still_held(log: Log, ids: Iterable[str]) -> tuple[str, ...]:
+    """These messages without those that stand only for what a framework's list had no more."""
+    return tuple(id_ for id_ in ids if not log.stands_for(id_, log.taken_back))
+
+
+def return_entries(log: Log, ids: Iterable[str]) -> list[Restored]:
+    """The entries that bring those of these messages that were taken back into view again, in the order of the log.
+
+    Those behind a note in view stay there, and come back with the others when it is undone.
+    """
+    if not log.taken_back:
+        return []
+    back = sorted(log.taken_back & log.keys(ids), key=log.place.__getitem__)
+    if not back:
+        return []
+    if not log.view_ids:
+        return [Restored(uuid="", note="", ids=tuple(back))]
+    # A note of recalled lines stands for no original: it stays with the message after it.
+    firsts = [runs[0][0] if (runs := log.runs_of(id_)) else len(log.original) + 1 for id_ in log.view_ids]
+    smallest = list(accumulate(reversed(firsts), min))[::-1]
+    behind: dict[int, list[str]] = {}
+    for id_ in back:
+        behind.setdefault(bisect_left(smallest, log.place[id_] + 1) - 1, []).append(id_)
+    told_of = {*log.covered(log.view_ids)}
+    entries = []
+    for at, group in behind.items():
+        place = log.view_ids[max(at, 0)]
+        stay = tuple(id_ for id_ in group if id_ in told_of)
+        new = [id_ for id_ in group if id_ not in told_of]
+        ids = (place, *new) if at >= 0 else (*new, place)
+        entries.append(Restored(uuid="", note=place, ids=ids, behind=stay))
+    return entries
 
 
 def later_compression(log: Log, uuid: str) -> str:

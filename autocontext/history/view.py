@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, islice, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,6 +27,7 @@ from autocontext.messages import (
     is_pinned,
     is_tool_message,
     is_user_turn,
+    leads_on,
 )
 
 T = TypeVar("T")
@@ -127,8 +128,12 @@ def exchange_of(index: int, messages: Sequence[Msg]) -> list[int]:
 
 
 def _partners(index: int, messages: Sequence[Msg]) -> Iterator[int]:
-    """The messages with the results of a message's calls, and with the calls of its results."""
+    """The messages with the results of a message's calls, with the calls of its results, and with its reasoning."""
     own = messages[index]
+    if index + 1 < len(messages) and leads_on(own, messages[index + 1]):
+        yield index + 1
+    if index and leads_on(messages[index - 1], own):
+        yield index - 1
     results, calls = [r.id for r in own.tool_results], [use.id for use in own.tool_uses]
     for k, id_ in enumerate(results):
         between = results[:k].count(id_)
@@ -157,10 +162,16 @@ class _Pairs:
         self.first = list(range(size))
         """Smallest index among a message and its calls; -1 when it holds a result whose call may still come."""
         self.last = list(range(size))
-        """Largest index among a message and its results; len(messages) when a call of it waits for its result."""
+        """Largest index among a message and its results; len(messages) when a call of it waits for its result.
+
+        Of reasoning that was added by itself, that of what it led to.
+        """
+        self._reasoning = [i for i, pair in enumerate(pairwise(messages)) if leads_on(*pair)]
         for pair in self.answers:
             self.first[pair.result] = min(self.first[pair.result], pair.call)
             self.last[pair.call] = pair.result
+        for i in self._reasoning:
+            self.last[i] = i + 1
         start = passed(messages) if orphans or unanswered else 0
         for i, _ in orphans:
             self.first[i] = -1 if i >= start else self.first[i]
@@ -169,11 +180,11 @@ class _Pairs:
 
     @cached_property
     def partners(self) -> dict[int, set[int]]:
-        """The results of each message's calls, and the calls of its results."""
+        """The results of each message's calls, the calls of its results, and what its reasoning led to."""
         partners: dict[int, set[int]] = {}
-        for pair in self.answers:
-            partners.setdefault(pair.call, set()).add(pair.result)
-            partners.setdefault(pair.result, set()).add(pair.call)
+        for one, other in [*((p.call, p.result) for p in self.answers), *((i, i + 1) for i in self._reasoning)]:
+            partners.setdefault(one, set()).add(other)
+            partners.setdefault(other, set()).add(one)
         return partners
 
 

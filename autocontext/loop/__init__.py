@@ -11,7 +11,9 @@ killed, `run` goes on from there in the next one. Short enough to copy and chang
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from autocontext.compression.receipt import told
@@ -19,7 +21,7 @@ from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, Mo
 from autocontext.flows.threads import in_thread
 from autocontext.loop.replies import StreamedReply, at_once, creating, later, message_of
 from autocontext.loop.tools import Calls, Tool, ToolObject, Toolset, with_memory
-from autocontext.memory import AutoContextMemory
+from autocontext.memory import AutoContextMemory, learn_usage
 from autocontext.messages import Msg, is_final_reply, is_user_turn
 from autocontext.stores.checks import check_whole
 from autocontext.tools import INSTRUCTIONS
@@ -37,6 +39,7 @@ def run(
     """The model's answer to what the memory holds; `options` go into each request.
 
     If the memory ends with an answer, that is returned and nothing is sent: a program may be started again at any time.
+    What the user says while the model answers moves behind the answer, and the model is asked again.
     The calls of one message run in parallel, in threads. The model reads what a tool raises and goes on. Raises the
     client's errors, ModelError for an answer that holds no message, and AutoContextError after `max_steps` requests
     without an answer: call it again to go on. What ends a run in the middle of tools (Ctrl-C, SystemExit) does so when
@@ -47,9 +50,10 @@ def run(
     if (done := _given(memory) or compact(memory)) is not None:
         return done
     for _ in range(max_steps):
-        answer = at_once(agent.ask(memory.to_openai()))
-        reply = agent.add(message_of(answer))
-        if not reply.tool_uses:
+        agent.look()
+        answer = agent.sent()
+        reply, ended = agent.add(message_of(answer), getattr(answer, "usage", None))
+        if ended:
             return reply.text
         agent.calls(reply).run()
     raise agent.without_answer()
@@ -65,11 +69,12 @@ def stream(
         yield done
         return
     for _ in range(max_steps):
+        agent.look()
         streamed = StreamedReply()
-        for chunk in at_once(agent.ask(memory.to_openai(), stream=True)):
+        for chunk in agent.sent(stream=True):
             yield from streamed.add(chunk)
-        reply = agent.add(streamed.message())
-        if not reply.tool_uses:
+        reply, ended = agent.add(streamed.message(), streamed.usage)
+        if ended:
             return
         agent.calls(reply).run()
     raise agent.without_answer()
@@ -84,9 +89,10 @@ async def arun(
     if (done := _given(memory) or await acompact(memory)) is not None:
         return done
     for _ in range(max_steps):
-        answer = await later(agent.ask(await memory.ato_openai()))
-        reply = await in_thread(lambda answer=answer: agent.add(message_of(answer)))  # type: ignore[misc]  # a default
-        if not reply.tool_uses:
+        await in_thread(agent.look)
+        answer = await agent.asent()
+        reply, ended = await in_thread(partial(agent.add, message_of(answer), getattr(answer, "usage", None)))
+        if ended:
             return reply.text
         await agent.calls(reply).arun()
     raise agent.without_answer()
@@ -102,12 +108,13 @@ async def astream(
         yield done
         return
     for _ in range(max_steps):
+        await in_thread(agent.look)
         streamed = StreamedReply()
-        async for chunk in await later(agent.ask(await memory.ato_openai(), stream=True)):
+        async for chunk in await agent.asent(stream=True):
             for text in streamed.add(chunk):
                 yield text
-        reply = await in_thread(lambda streamed=streamed: agent.add(streamed.message()))  # type: ignore[misc]  # as above
-        if not reply.tool_uses:
+        reply, ended = await in_thread(partial(agent.add, streamed.message(), streamed.usage))
+        if ended:
             return
         await agent.calls(reply).arun()
     raise agent.without_answer()
@@ -133,22 +140,72 @@ class _Agent:
         self._create = creating(client, fixed)
         self._memory, self._tools, self._steps = memory, Toolset(with_memory(tools, memory)), max_steps
         self._fixed = {"tools": self._tools.schemas, **fixed}
-        memory.set_overhead(INSTRUCTIONS, *self._tools.schemas)  # sent with each request, so it counts
+        self._seen: frozenset[str] = frozenset()
+        self._sent: list[Msg] = []
+        form = fixed.get("response_format")
+        besides = [*self._tools.schemas, *([form] if isinstance(form, Mapping) else [])]
+        memory.set_overhead(INSTRUCTIONS, *besides)  # sent with each request, so it counts
 
-    def ask(self, messages: list[dict[str, Any]], **more: Any) -> Any:
+    def look(self) -> None:
+        """Remember what is in view: the next reply answers that."""
+        self._seen = frozenset(m.id for m in self._memory.messages)
+
+    def sent(self, **more: Any) -> Any:
+        """The service's answer; a request that it refuses as too long is made smaller and sent once more."""
+        messages = self._memory.to_openai()
+        try:
+            return at_once(self._ask(messages, **more))
+        except Exception as e:
+            if not self._memory.recover(e):
+                raise
+        return at_once(self._ask(self._memory.to_openai(), **more))
+
+    async def asent(self, **more: Any) -> Any:
+        """`sent` for asynchronous callers."""
+        messages = await self._memory.ato_openai()
+        try:
+            return await later(self._ask(messages, **more))
+        except Exception as e:
+            if not await self._memory.arecover(e):
+                raise
+        return await later(self._ask(await self._memory.ato_openai(), **more))
+
+    def _ask(self, messages: list[dict[str, Any]], **more: Any) -> Any:
         """Send a request; instructions about condensed texts follow the leading system messages."""
         at = next((i for i, m in enumerate(messages) if m["role"] not in ("system", "developer")), len(messages))
         instructions = {"role": "system", "content": INSTRUCTIONS}
+        self._sent = self._memory.messages
         return self._create(**self._fixed, messages=[*messages[:at], instructions, *messages[at:]], **more)
 
-    def add(self, message: dict[str, Any]) -> Msg:
-        """Store the model's message. Raises ModelError naming the field that makes it none."""
+    def add(self, message: dict[str, Any], usage: Any) -> tuple[Msg, bool]:
+        """Store the model's message; return it, and whether the run ends with it. `usage` is that of the request.
+
+        It does not while tools are called, or the user has said something since `look`. Raises ModelError naming the
+        field that makes it no message.
+        """
         try:
-            self._memory.add(self._memory.read(message, by_service=True))
+            read = self._memory.read(message, by_service=True)
+            learn_usage(self._memory, self._sent, usage)
+            self._memory.add(read)
         except InvalidMessage as e:
             problem = str(e).removeprefix("messages[0].")
             raise ModelError(f"loop: the service's answer is no message, and was not stored: {problem}") from None
-        return self._memory.messages[-1]
+        reply = read[-1]
+        return reply, not reply.tool_uses and not self._say_after(reply)
+
+    def _say_after(self, reply: Msg) -> bool:
+        """Put what the user has said meanwhile behind the reply, which does not answer it; False if there is nothing.
+
+        Before the reply it would count as answered, also by the next run, and services refuse a request that ends with
+        an assistant's message.
+        """
+        view = self._memory.messages
+        at = next((i for i in reversed(range(len(view))) if view[i].id == reply.id), len(view))
+        new = takewhile(lambda m: m.id not in self._seen, reversed(view[:at]))
+        unread = [m.id for m in new if is_user_turn(m) and m.origin is None]
+        if unread:
+            self._memory._move_to_end(unread)  # noqa: SLF001 (for loops only, in one step)
+        return bool(unread) or any(map(is_user_turn, view[at + 1 :]))
 
     def calls(self, reply: Msg) -> Calls:
         """The calls of the model's message."""

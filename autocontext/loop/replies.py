@@ -71,11 +71,14 @@ class StreamedReply:
         self._texts: dict[str, list[str]] = {key: [] for key in _TEXTS}
         self._calls: dict[int, dict[str, Any]] = {}
         self._begun = False
+        self.usage: Any = None
+        """Of the request, if the service tells it: with `stream_options={"include_usage": True}` OpenAI's does."""
 
     def add(self, chunk: Any) -> Iterator[str]:
         """Take a chunk; yields the text in it that the user may read. Raises ModelError naming the field."""
         if getattr(chunk, "error", None):
             raise _unusable("error", chunk.error)
+        self.usage = getattr(chunk, "usage", None) or self.usage
         if not getattr(chunk, "choices", None):
             return  # the last one may hold the usage alone
         delta = getattr(_first_choice(chunk), "delta", None)

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError, validate_call
 from autocontext.errors import AutoContextError, ConfigError, did_you_mean, one_line, short, told
 from autocontext.flows import lazy
 from autocontext.flows.threads import LONGEST_WAIT, in_thread
+from autocontext.formats.openai_parts import hints
 from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock
 from autocontext.stores.checks import json_text
@@ -111,14 +112,20 @@ class Toolset:
         self, use: ToolUseBlock, function: Callable[..., Any] | None = None
     ) -> tuple[Output, bool] | Awaitable[Any]:
         try:
-            if use.name not in self._tools:
-                raise LookupError(f"there is no tool {use.name!r}; {did_you_mean(use.name, self._tools)}")  # noqa: TRY301 (as below)
-            result = (function or self._tools[use.name])(**use.input)
+            tool = self._tool(use)
+            result = (function or tool)(**use.input)
             if hasattr(type(result), "__await__"):
                 return cast("Awaitable[Any]", result)
             return result_output(result), False
         except Exception as e:  # noqa: BLE001 (whatever a tool raises is for the model)
             return _problem(use.name, e), True
+
+    def _tool(self, use: ToolUseBlock) -> Callable[..., Any]:
+        if use.name not in self._tools:
+            raise LookupError(f"there is no tool {use.name!r}; {did_you_mean(use.name, self._tools)}")
+        if hints(use).get("text"):  # as a model leaves it that is cut off
+            raise ValueError(f"{use.name}: the arguments are not a JSON object: {short(use.input['arguments'])}")
+        return self._tools[use.name]
 
 
 def _prepared(tool: Tool, field: str) -> tuple[dict[str, Any], Callable[..., Any]]:

@@ -6,11 +6,12 @@ finished text and removes lines from the end until it fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from autocontext.memories.document import Fact
-from autocontext.memories.relevance import Repeats
+from autocontext.memories.relevance import words_of
 from autocontext.memories.reports import DroppedFact, Reason, SelectedFact
 from autocontext.text.rendering import cut
 from autocontext.tokens import TokenCounter
@@ -18,7 +19,7 @@ from autocontext.tokens import TokenCounter
 _TRIES = 64
 """Facts in a row that do not fit before the rest is dropped."""
 _LEAST_CUT = 24
-"""Smallest size of a shortened fact, in tokens."""
+"""Tokens of a shortened fact's own words, at least."""
 _CUT_SHARE = 20
 """A shortened fact gets one twentieth of the budget."""
 _FACTS = "Facts:"
@@ -53,7 +54,7 @@ class InjectionBlock:
         self._costs: dict[str, int] = {}
         self._counted: str | None = None
         self._heading = self.counter.count_text(f"\n\n{_FACTS}")
-        self._repeats = Repeats()
+        self._said: set[str] = set()
 
     @property
     def text(self) -> str:
@@ -73,12 +74,12 @@ class InjectionBlock:
         """Add a fact."""
         cost = self.cost(line)
         self.left -= cost
-        self._repeats.keep(ranked.fact.content)
+        self._said.add(words_of(ranked.fact.content))
         self.taken.append((SelectedFact(ranked.fact.id, ranked.score, cost, guaranteed, is_cut), line))
 
     def is_repeat(self, ranked: RankedFact) -> bool:
         """Whether a fact in the block already says this."""
-        return self._repeats.is_one(ranked.fact.content)
+        return words_of(ranked.fact.content) in self._said
 
     def drop(self, ranked: RankedFact, reason: Reason) -> None:
         """Record that a fact is left out."""
@@ -143,10 +144,18 @@ def add_sections(block: InjectionBlock, sections: dict[str, str], facts: Sequenc
         block.left -= cost
 
 
-def add_facts(block: InjectionBlock, facts: Iterable[RankedFact], *, strict_order: bool, most: int | None) -> None:
+def add_facts(
+    block: InjectionBlock,
+    facts: Iterable[RankedFact],
+    *,
+    strict_order: bool,
+    most: int | None,
+    never_cut: Collection[str] = (),
+) -> None:
     """Add facts by rank; one that does not fit is skipped, or ends the block (`strict_order`).
 
-    Repeats and facts beyond `most` are dropped.
+    Repeats and facts beyond `most` are dropped. A fact that would take more than half of the budget is shortened, but
+    for those of `never_cut` categories.
     """
     misses, ended, others = 0, False, 0
     for ranked in facts:
@@ -161,9 +170,11 @@ def add_facts(block: InjectionBlock, facts: Iterable[RankedFact], *, strict_orde
             continue
         line = ranked.fact.line
         cost = block.cost(line)
-        too_large = cost > max(block.max_tokens // 2, 1) and not strict_order
+        may_cut = not strict_order and ranked.fact.category not in never_cut
+        too_large = cost > max(block.max_tokens // 2, 1) and may_cut
         if too_large:
-            line = _preview(block, ranked, max(_LEAST_CUT, block.max_tokens // _CUT_SHARE))
+            least = block.cost(ranked.fact.worded(_mark(ranked.fact))) + _LEAST_CUT
+            line = _preview(block, ranked, max(least, block.max_tokens // _CUT_SHARE))
             cost = block.cost(line) if line else 0
         if line and cost <= block.left:
             misses, others = 0, others + 1
@@ -196,22 +207,21 @@ def refill(block: InjectionBlock, facts: Sequence[RankedFact]) -> None:
     block.settle()
 
 
+def _mark(fact: Fact) -> str:
+    return f" [...] (cut; the whole is {fact.id})"
+
+
 def _preview(block: InjectionBlock, ranked: RankedFact, room: int) -> str:
     """The beginning of a fact within `room` tokens, and the id of the full text."""
-    mark = f" [...] (cut; the whole is {ranked.fact.id})"
+    mark = _mark(ranked.fact)
     return shortened(lambda kept: ranked.fact.worded(kept + mark), ranked.fact.content, room - 1, block.counter)
 
 
 def shortened(worded: Callable[[str], str], text: str, tokens: int, counter: TokenCounter) -> str:
     """The longest beginning of a text that costs at most `tokens` when worded; "" when none does."""
-    low, high = 0, min(len(text), max(0, tokens) * _LONGEST_TOKEN)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if counter.count_text(worded(text[:middle])) <= tokens:
-            low = middle
-        else:
-            high = middle - 1
-    beginning = text[: cut(text, low)].rstrip() if low < len(text) else text
+    lengths = range(1, min(len(text), max(0, tokens) * _LONGEST_TOKEN) + 1)
+    longest = bisect_right(lengths, tokens, key=lambda n: counter.count_text(worded(text[:n])))
+    beginning = text[: cut(text, longest)].rstrip() if longest < len(text) else text
     whole = worded(beginning) if beginning else ""
     # Counts do not grow monotonically with the text, so count the result itself.
     return whole if counter.count_text(whole) <= tokens else ""

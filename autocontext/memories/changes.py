@@ -8,13 +8,13 @@ from typing import Any
 
 from autocontext.errors import Conflict, InvalidMemory
 from autocontext.memories import statements
-from autocontext.memories.records import Memory, checked, listed
+from autocontext.memories.records import Memory, checked
 from autocontext.stores.checks import checked_seconds
 from autocontext.stores.database import Work
 
 
 def add(new: Memory, most: int | None) -> Work[Memory]:
-    """Store a memory, or confirm the one with the same content; beyond `most` the least of them is archived."""
+    """Store a memory, or confirm the one with the same content; beyond `most` the least of the others is archived."""
     revision = yield from statements.next_revision(new.user_id)
     same = yield from statements.find_same(new.user_id, new.content)
     if same is None:
@@ -23,8 +23,8 @@ def add(new: Memory, most: int | None) -> Work[Memory]:
     else:
         stored = replace(confirmed(same, new), revision=revision)
         yield from statements.put(stored, same)
-    archived = yield from statements.archive_least(new.user_id, most, new.updated_at, revision)
-    return replace(stored, archived="over max_memories") if stored.id in archived else stored
+    yield from statements.archive_least(new.user_id, most, new.updated_at, revision, {stored.id})
+    return stored
 
 
 def confirmed(old: Memory, new: Memory) -> Memory:
@@ -55,7 +55,7 @@ def update(user_id: str, memory_id: str, fields: Mapping[str, Any], expected: in
         raise Conflict(
             f"memory {memory_id} is at revision {old.revision}, not {expected}: read it again, then repeat the change"
         )
-    changed = checked(replace(old, **fields))
+    changed = replace(old, **fields)
     yield from statements.require_unique(changed)
     revision = yield from statements.next_revision(user_id)
     return (yield from statements.put(replace(changed, revision=revision), old))
@@ -72,17 +72,19 @@ _CHANGEABLE = frozenset(
 
 
 def changed_fields(fields: Mapping[str, Any], now: int) -> dict[str, Any]:
-    """The fields of `update` as fields of Memory. Raises InvalidMemory for an unknown one."""
+    """The fields of `update` as fields of Memory. Raises InvalidMemory for a wrong or an unknown one.
+
+    Others are not checked: an earlier version may have stored what this one refuses.
+    """
     columns = dict(fields)
     if "ttl" in columns:
         columns["expires_at"] = expiry(columns.pop("ttl"), now)
-    if "tags" in columns:  # once, as a transaction may be tried again
-        columns["tags"] = tuple(listed("tags", columns["tags"]))
     if unknown := fields.keys() - _CHANGEABLE - {"ttl"}:
         raise InvalidMemory(
             f"{', '.join(sorted(unknown))}: no such field; there are {', '.join(sorted(_CHANGEABLE))}, ttl"
         )
-    return {**columns, "updated_at": now}
+    valid = checked(Memory(**{"id": "", "user_id": "-", "content": "-", **columns}))
+    return {**{name: getattr(valid, name) for name in columns}, "updated_at": now}
 
 
 def expiry(ttl: Any, now: int) -> int | None:

@@ -68,11 +68,7 @@ def memory_worth_making(user_text: str, agent_text: str = "", *, importance_thre
     sentences = [s.strip() for s in _SENTENCE.findall(user_text)]
     statements = " ".join(s for s in sentences if s and s[-1] not in "?？")
     importance = 9 if _IS_URGENT.search(statements) else 8 if _IS_HABIT.search(statements) else 7
-    found = {
-        "asked": _ASKED.search(user_text),
-        "marked": importance > 7,
-        "personal": _PERSONAL.search(statements),
-    }
+    found = {"asked": _ASKED.search(user_text), "marked": importance > 7, "personal": _PERSONAL.search(statements)}
     reasons = [name for name, is_there in found.items() if is_there]
     if not reasons or importance < importance_threshold:
         return None

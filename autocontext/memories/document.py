@@ -10,6 +10,7 @@ from typing import Any
 
 from autocontext.caches import cached
 from autocontext.history.cached import cached_property
+from autocontext.memories.records import MOST_LABEL
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.text.rendering import escaped
 
@@ -21,6 +22,7 @@ SECTIONS = {
 }
 """For each key of the document its heading and the labels of its sections."""
 
+_IN_LABEL = str.maketrans("[]|", "()/")
 _BREAKS = re.compile(r"(?<!\s)\s*[\r\n\v\f\x85\u2028\u2029]\s*")
 
 
@@ -42,7 +44,7 @@ class Fact:
     def worded(self, content: str) -> str:
         """The fact's line with another content."""
         avoid = f" (avoid: {_plain(self.source_error)})" if self.source_error and self.category == "correction" else ""
-        return f"- [{_plain(self.category)} | {self.confidence:.2f}] {_plain(content)}{avoid}"
+        return f"- [{_label(self.category)} | {self.confidence:.2f}] {_plain(content)}{avoid}"
 
 
 def facts_of(document: Mapping[str, Any]) -> Iterator[Fact]:
@@ -89,6 +91,11 @@ def summary_of(value: Any) -> str:
     """The text of a section's entry, of any form; "" if it has none."""
     text = value.get("summary") if isinstance(value, Mapping) else value
     return text.strip() if isinstance(text, str) else ""
+
+
+def _label(category: str) -> str:
+    """A category without the signs that end its label, and not longer than those of a store."""
+    return _plain(category[:MOST_LABEL]).translate(_IN_LABEL)
 
 
 def _plain(text: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,14 @@ from autocontext.errors import InvalidMemory, StateError, StoreCorruptError
 from autocontext.memories import statements
 from autocontext.memories.changes import confirmed
 from autocontext.memories.document import SECTIONS, summary_of
-from autocontext.memories.records import Memory, checked, iso, millis
+from autocontext.memories.records import Memory, as_number, checked, iso, millis, storable
 from autocontext.memories.relevance import coerced_confidence
+from autocontext.memories.updating import apply_update, ids_to_remove
+from autocontext.stores.checks import whole_or
 from autocontext.stores.database import Work
 
 VERSION = "1.0"
+_MOST_CONFIRMED = 1_000_000
 _KNOWN = {
     "id", "content", "category", "confidence", "createdAt", "source", "sourceError", "lastConfirmedAt",
     "confirmationCount", "tags", "importance", "expiresAt", "context",
@@ -31,8 +36,10 @@ class ImportReport:
     confirmed: int
     """Facts that the store already had, by id or content."""
     skipped: tuple[tuple[int, str], ...]
-    """Index (from 0) of each entry of `facts` that was left out, and the reason."""
+    """Index (from 0) of each entry of `facts` (of an update: of the new ones that count) that was left out, and why."""
     sections: int
+    removed: int = 0
+    """Facts that an update has archived."""
 
 
 def read_document(source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -65,7 +72,7 @@ def sections_in(document: Mapping[str, Any], now: int) -> dict[str, tuple[str, i
             entry = section.get(name)
             if summary := summary_of(entry):
                 at = entry.get("updatedAt") if isinstance(entry, Mapping) else None
-                sections[f"{key}.{name}"] = (summary.replace("\x00", ""), _moment(at, now))
+                sections[f"{key}.{name}"] = (storable(summary), _moment(at, now))
     return sections
 
 
@@ -75,7 +82,8 @@ def take_in(
     """Import a document; memories that the store has changed since the document was written stay."""
     revision = yield from statements.expect_revision(user_id, expected)
     written_at = _moment(document.get("lastUpdated"), now)
-    added, confirmed_count, skipped = 0, 0, []
+    added_ids, confirmed_count, skipped = set[str](), 0, list[tuple[int, str]]()
+    back = set[str]()  # memories that were archived and are learned again
     for place, entry in enumerate(document.get("facts", [])):
         try:
             memory = _memory_of(entry, user_id, now)
@@ -87,7 +95,7 @@ def take_in(
         if old is None:
             stored = replace(memory, id=memory.id or (yield from statements.free_id(user_id)), revision=revision)
             yield from statements.put(stored, None)
-            added += 1
+            added_ids.add(stored.id)
         elif old.updated_at > written_at and old.content != memory.content:
             skipped.append((place, f"memory {old.id} was changed after this document was written"))
         else:
@@ -96,10 +104,30 @@ def take_in(
                 merged = replace(merged, content=memory.content, category=memory.category)
             yield from statements.put(merged, old)
             confirmed_count += 1
+            if not old.in_use(now):
+                back.add(merged.id)
     sections = sections_in(document, now)
     yield from statements.put_sections(user_id, sections)
-    yield from statements.archive_least(user_id, most, now, revision)
-    return ImportReport(added, confirmed_count, tuple(skipped), len(sections))
+    yield from statements.archive_least(user_id, most, now, revision, added_ids | back)
+    return ImportReport(len(added_ids), confirmed_count, tuple(skipped), len(sections))
+
+
+def take_update(
+    update: Mapping[str, Any], user_id: str, now: int, most: int | None, expected: int | None, **rules: Any
+) -> Work[ImportReport]:
+    """Apply what a model learned: archive what it removes, then take in what is new. `rules` are `apply_update`'s."""
+    revision = yield from statements.expect_revision(user_id, expected)
+    removed = 0
+    for memory_id in ids_to_remove(update):
+        old = yield from statements.find(user_id, storable(memory_id))
+        if old is not None and old.in_use(now):
+            gone = replace(old, archived="removed by an update", updated_at=now, revision=revision)
+            yield from statements.put(gone, old)
+            removed += 1
+    learned = apply_update({}, update, now=now, max_facts=sys.maxsize, **rules)
+    facts = [{key: value for key, value in fact.items() if key != "id"} for fact in learned["facts"]]
+    report = yield from take_in({**learned, "facts": facts}, user_id, now, most, None)
+    return replace(report, removed=removed)
 
 
 def document_of(
@@ -129,6 +157,7 @@ def for_injection(memories: Iterable[Memory], sections: Mapping[str, tuple[str, 
             "category": m.category,
             "confidence": m.confidence,
             "sourceError": m.source_error,
+            "expiresAt": None if m.expires_at is None else iso(m.expires_at),
         }
         for m in memories
     ]
@@ -140,7 +169,6 @@ def _memory_of(entry: Any, user_id: str, now: int) -> Memory:
         raise InvalidMemory(f"an entry must be an object (got {type(entry).__name__})")
     created = _moment(entry.get("createdAt"), now)
     confirmed_at = entry.get("lastConfirmedAt")
-    count = entry.get("confirmationCount")
     id_value = entry.get("id")
     return checked(
         Memory(
@@ -148,8 +176,8 @@ def _memory_of(entry: Any, user_id: str, now: int) -> Memory:
             user_id=user_id,
             content=entry.get("content"),  # type: ignore[arg-type]  # checked right away
             category=str(entry["category"]) if isinstance(entry.get("category"), str) else "context",
-            tags=tuple(entry.get("tags") or ()),
-            importance=entry.get("importance", 5),
+            tags=entry.get("tags") or (),
+            importance=as_number(entry.get("importance", 5)),
             confidence=coerced_confidence(entry.get("confidence", 1.0)),
             context=entry.get("context"),
             source=entry.get("source") if isinstance(entry.get("source"), str) else None,
@@ -158,8 +186,8 @@ def _memory_of(entry: Any, user_id: str, now: int) -> Memory:
             updated_at=now,
             last_accessed=created,
             last_confirmed_at=_moment(confirmed_at, now) if confirmed_at else None,
-            confirmation_count=count if isinstance(count, int) and count > 0 else 0,
-            expires_at=millis("expiresAt", entry["expiresAt"]) if entry.get("expiresAt") else None,
+            confirmation_count=whole_or(0, entry.get("confirmationCount"), 0, _MOST_CONFIRMED),
+            expires_at=millis("expiresAt", entry.get("expiresAt") or None),
             metadata={key: value for key, value in entry.items() if key not in _KNOWN},
         )
     )
@@ -189,9 +217,7 @@ def _fact_of(memory: Memory) -> dict[str, Any]:
 
 def _moment(value: Any, otherwise: int) -> int:
     """A time of a document, `otherwise` when it cannot be read: a bad time must not cost a fact."""
-    if not isinstance(value, str) or not value.strip():
-        return otherwise
-    try:
-        return millis("time", value) or otherwise
-    except InvalidMemory:
-        return otherwise
+    if isinstance(value, str):
+        with suppress(InvalidMemory):
+            return millis("time", value) or otherwise
+    return otherwise

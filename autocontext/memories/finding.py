@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autocontext.errors import InvalidMemory
+from autocontext.errors import InvalidMemory, short
 from autocontext.flows.forking import fork_lock
 from autocontext.memories import records
 from autocontext.memories.records import Memory, ScoredMemory
@@ -31,13 +31,13 @@ class Query:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise InvalidMemory(f"query must be a string (got {self.text!r})")
+            raise InvalidMemory(f"query must be a string (got {short(self.text)})")
         check_whole("limit", self.limit, error=InvalidMemory)
         for name, value in (("min_importance", self.min_importance), ("min_score", self.min_score)):
             if not is_number(value):
-                raise InvalidMemory(f"{name} must be a number (got {value!r})")
+                raise InvalidMemory(f"{name} must be a number (got {short(value)})")
         if self.tag_match not in ("any", "all"):
-            raise InvalidMemory(f"tag_match must be 'any' or 'all' (got {self.tag_match!r})")
+            raise InvalidMemory(f"tag_match must be 'any' or 'all' (got {short(self.tag_match)})")
         object.__setattr__(self, "tags", records.normalised_tags(self.tags))
         categories = {c.strip().lower() for c in records.listed("categories", self.categories)}
         object.__setattr__(self, "categories", categories)
@@ -105,7 +105,8 @@ class UserIndex:
         """The best memories for a query; for an empty query the most important ones."""
         with self.lock:
             text = query.text.strip()
-            similarities = self._ranker.scores(text) if text else None
+            # The block of memories names facts by their ids.
+            similarities = {**self._ranker.scores(text), text: 1.0} if text else None
             results = [
                 scored
                 for memory in self.memories.values()
@@ -136,10 +137,6 @@ def _scored(memory: Memory, similarities: dict[str, float] | None, now: int, *, 
     score = similarity * (0.7 + 0.2 * important + 0.1 * fresh)
     if not explain:
         return ScoredMemory(memory, score)
-    parts = {
-        "similarity": similarity,
-        "importance": important,
-        "recency": fresh,
-        "age_days": max(0, now - memory.created_at) / records.DAY,
-    }
+    days = max(0, now - memory.created_at) / records.DAY
+    parts = {"similarity": similarity, "importance": important, "recency": fresh, "age_days": days}
     return ScoredMemory(memory, score, parts)

@@ -31,7 +31,7 @@ class InjectionSettings:
     """Weights, divided by their sum; if both are 0, confidence alone ranks."""
     guaranteed_categories: Collection[str] = ("correction",)
     guaranteed_token_budget: int = 500
-    """Facts of these categories come first, up to this many of the `max_tokens`, and are never cut."""
+    """Up to this many of the `max_tokens`, facts of these categories come first; none of them is ever cut."""
     strict_order: bool = False
     """Stop at the first fact that does not fit, instead of skipping it."""
     similarity_scale: Literal["raw", "max"] = "raw"
@@ -154,7 +154,8 @@ def _fill(
     added_ids = {id(r) for r in guaranteed} - leftover_ids
     others = [r for r in facts if id(r) not in added_ids]
     add_sections(block, sections, others)
-    add_facts(block, others, strict_order=settings.strict_order, most=settings.max_facts)
+    never_cut = settings.guaranteed_categories
+    add_facts(block, others, strict_order=settings.strict_order, most=settings.max_facts, never_cut=never_cut)
     if not settings.strict_order and settings.max_facts is None:
         refill(block, others)
 

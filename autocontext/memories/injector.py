@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
-from autocontext.errors import ConfigError, StoreCorruptError
+from autocontext.errors import ConfigError, StoreError, told
 from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.logs import logger
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
 from autocontext.memories.counting import default_counter
+from autocontext.memories.document import facts_of, sections_of
 from autocontext.memories.formatting import InjectionSettings, compose
+from autocontext.memories.records import checked_user, millis
 from autocontext.memories.relevance import FactIndex
 from autocontext.memories.reports import InjectionReport
 from autocontext.memories.store import MemoryStore
@@ -57,8 +59,14 @@ class _Injection:
     turn: str
     request: tuple[str | None, int | None]
     """Its `query` and `max_tokens`."""
+    revision: int | None
+    """The user's change counter when the memories were read; None: of a source that has none."""
     text: str
     report: InjectionReport
+    said: Mapping[str, Any]
+    """What the block says, by the ids of facts and the headings of sections."""
+    until: int | None
+    """When the first of its facts expires, in milliseconds since 1970; None: never, or of another source."""
 
 
 class MemoryInjector(DoesSteps):
@@ -66,9 +74,13 @@ class MemoryInjector(DoesSteps):
 
     `refresh` says when memories are chosen again: before "every_call" of the model, at "every_turn" of the user, or
     "on_change", when the old and the new choice have less than 70 % of their facts in common. A block that stays the
-    same keeps the provider's prompt cache. `placement` says where the block goes: a "user" message right before the
-    last user turn, after the stable prefix; a "system" message after the leading ones; or "merge", the end of the last
-    leading system message. The block, wrapper included, costs at most `max_tokens` (None: that of `settings`).
+    same keeps the provider's prompt cache. With a MemoryStore none stays that says what has expired or was deleted or
+    changed since; other sources are read once a turn.
+
+    `placement` says where the block goes: a "user" message right before the last user turn (and before calls that are
+    answered behind it), after the stable prefix; a "system" message after the leading ones; or "merge", the end of the
+    last leading system message. The block, wrapper included, costs at most `max_tokens` (None: that of `settings`).
+    Raises ConfigError, and InvalidMemory for a wrong `user_id`.
 
         outgoing, report = MemoryInjector(store, user_id="ann").inject(messages)
     """
@@ -92,9 +104,10 @@ class MemoryInjector(DoesSteps):
         ):
             if value not in allowed:
                 raise ConfigError(f"{name} must be one of {', '.join(allowed)} (got {value!r})")
-        self._store, self._user_id = store, user_id
+        self._store, self._user_id = store, checked_user(user_id)
+        self._changes = store if isinstance(store, MemoryStore) else None
         # With a ranker of its own it chooses among all memories: they may share no word with the conversation.
-        self._about = store if isinstance(store, MemoryStore) and ranker is None else None
+        self._about = self._changes if ranker is None else None
         self._refresh, self._placement, self._max_turns = refresh, placement, max_turns
         self._settings = settings or InjectionSettings()
         if max_tokens is not None:
@@ -110,23 +123,54 @@ class MemoryInjector(DoesSteps):
         """The messages with the block, and a report about it; `messages` stays unchanged.
 
         `query` replaces the last turns as the text that memories are ranked against. `max_tokens` applies to this call
-        only. A block of an earlier call is removed first. Damaged memories are left out, all of them, and logged.
+        only. A block of an earlier call is removed first. Damaged memories, and those of a source that raises, are left
+        out, all of them, and logged; a MemoryStore's StoreError is raised.
         """
         originals, request = without_injected(messages), (query, max_tokens)
-        injection = self._reusable(originals, request)
-        if injection is None:
+        last = self._last.get(originals[0].id) if originals and self._refresh != "every_call" else None
+        if last is not None and last.request != request:
+            last = None
+        try:
+            # Before the memories: a change between the two is seen the next time.
+            revision: int | None = yield from self._revision()
+            if last is not None and (last.turn, last.revision) == (_turn(originals), revision) and not self._over(last):
+                return self._with_block(originals, replace(last, report=replace(last.report, refreshed=False)))
             context = query or extract_conversation_context(originals, self._max_turns)
-            try:
-                document: dict[str, Any] = yield self._reading(context, max_tokens)
-            except StoreCorruptError as e:  # the turn goes on without any, and the log says which to delete
-                _log.error("the memories of user %r are left out of the context: %s", self._user_id, e)
-                document = {}
-            injection = yield from compute(lambda: self._choose(originals, request, context, document))
+            held = [fact.id for fact in last.report.selected] if last else []
+            document: dict[str, Any] = yield self._reading(context, max_tokens, held)
+        except Exception as e:  # of any source; the turn goes on, and of a damaged memory the log says which to delete
+            if isinstance(e, StoreError) and self._changes is not None:
+                raise
+            _log.error("the memories of user %r are left out of the context: %s", self._user_id, told(e))
+            return originals, self._compose({}, "", self._settings_of(max_tokens), None)[1]
+        injection = yield from compute(lambda: self._choose(originals, request, revision, context, document))
         return self._with_block(originals, injection)
 
     inject, ainject = sync_and_async(_inject)
 
-    def _reading(self, context: str, max_tokens: int | None) -> Operation:
+    def _settings_of(self, max_tokens: int | None) -> InjectionSettings:
+        return self._settings if max_tokens is None else replace(self._settings, max_tokens=max_tokens)
+
+    def _revision(self) -> Flow[int | None]:
+        """The user's change counter; None where it is not asked for."""
+        if self._changes is None or self._refresh == "every_call":
+            return None
+        revision: int = yield operation(self._changes.revision, self._changes.arevision, user_id=self._user_id)
+        return revision
+
+    def _until(self, document: Mapping[str, Any], report: InjectionReport) -> int | None:
+        """When the first fact that a report names expires."""
+        if self._changes is None:
+            return None
+        ids = {fact.id for fact in report.selected}
+        ends = [millis("expiresAt", fact["expiresAt"]) for fact in document["facts"] if fact["id"] in ids]
+        return min((end for end in ends if end is not None), default=None)
+
+    def _over(self, last: _Injection) -> bool:
+        """Whether a fact of a block has expired."""
+        return self._changes is not None and last.until is not None and last.until <= self._changes.now()
+
+    def _reading(self, context: str, max_tokens: int | None, held: Collection[str]) -> Operation:
         """The step that reads the memories to choose among: of a MemoryStore more than fit, else all."""
         if self._about is None:
             return operation(self._store.document, self._store.adocument, user_id=self._user_id)
@@ -136,33 +180,36 @@ class MemoryInjector(DoesSteps):
             context,
             user_id=self._user_id,
             categories=self._settings.guaranteed_categories,
+            ids=held,
             count=_SPARE + (max_tokens or self._settings.max_tokens) // _LEAST_TOKENS,
         )
 
-    def _reusable(self, messages: Sequence[Msg], request: tuple[str | None, int | None]) -> _Injection | None:
-        if self._refresh == "every_call" or not messages:
-            return None
-        last = self._last.get(messages[0].id)
-        if last is None or last.turn != _turn(messages) or last.request != request:
-            return None
-        return replace(last, report=replace(last.report, refreshed=False))
-
     def _choose(
-        self, messages: Sequence[Msg], request: tuple[str | None, int | None], context: str, document: dict[str, Any]
+        self,
+        messages: Sequence[Msg],
+        request: tuple[str | None, int | None],
+        revision: int | None,
+        context: str,
+        document: dict[str, Any],
     ) -> _Injection:
-        _, tokens = request
-        settings = self._settings if tokens is None else replace(self._settings, max_tokens=tokens)
-        text, report = self._compose(document, context, settings, self._host_text(messages))
-        injection = _Injection(_turn(messages), request, text, report)
+        text, report = self._compose(document, context, self._settings_of(request[1]), self._host_text(messages))
+        until = self._until(document, report)
+        injection = _Injection(_turn(messages), request, revision, text, report, _said(document, report), until)
         if not messages:
             return injection
         with self._lock:
             last = self._last.get(messages[0].id)
-            is_alike = last is not None and last.request == request and _alike(last.report, report)
-            if self._refresh == "on_change" and last is not None and is_alike:
-                injection = replace(last, turn=injection.turn, report=replace(last.report, refreshed=False))
+            if last is not None and self._stays(last, injection) and _said(document, last.report) == last.said:
+                unchanged, until = replace(last.report, refreshed=False), self._until(document, last.report)
+                injection = replace(last, turn=injection.turn, revision=revision, report=unchanged, until=until)
             self._last.put(messages[0].id, replace(injection, report=replace(injection.report, refreshed=True)))
         return injection
+
+    def _stays(self, last: _Injection, new: _Injection) -> bool:
+        """Whether the last block is sent instead of the new one, if what it says is still so."""
+        if self._refresh == "every_call" or last.request != new.request:
+            return False
+        return last.turn == new.turn or (self._refresh == "on_change" and _alike(last.report, new.report))
 
     def _compose(
         self, document: dict[str, Any], context: str, settings: InjectionSettings, host: str | None
@@ -206,8 +253,8 @@ class MemoryInjector(DoesSteps):
             merged = host.model_copy(update={"content": (*host.content, part)})
             return [*messages[: leading - 1], merged, *messages[leading:]], injection.report
         role: Literal["user", "system"] = "user" if self._placement == "user" else "system"
-        turn = last_user_turn(messages) if role == "user" else leading
-        place = leading if turn is None else turn
+        turn = last_user_turn(messages) if role == "user" else None
+        place = leading if turn is None else _before_open_calls(messages, turn)
         # The id is the turn's, so that two requests with the same block are the same.
         block = Msg(
             role=role, name=NAME, content=injection.text, metadata={INJECTED: NAME}, id=f"{NAME}-{injection.turn}"[:128]
@@ -218,6 +265,19 @@ class MemoryInjector(DoesSteps):
 def _leading(messages: Sequence[Msg]) -> int:
     """How many system messages are first."""
     return next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
+
+
+def _before_open_calls(messages: Sequence[Msg], turn: int) -> int:
+    """The place of a user's turn, or that of the first call before it whose result stands behind it."""
+    late, made = set[str](), set[str]()
+    for m in messages[turn:]:
+        late.update(result.id for result in m.tool_results if result.id not in made)
+        made.update(use.id for use in m.tool_uses)
+    place = turn
+    for i in reversed(range(turn if late else 0)):
+        if answered := late.intersection(use.id for use in messages[i].tool_uses):
+            place, late = i, late - answered
+    return place
 
 
 def without_injected(messages: Sequence[Msg]) -> list[Msg]:
@@ -241,3 +301,10 @@ def _alike(one: InjectionReport, other: InjectionReport) -> bool:
     if not mine and not theirs:
         return True
     return len(mine & theirs) >= _SAME_ENOUGH * len(mine | theirs)
+
+
+def _said(document: Mapping[str, Any], report: InjectionReport) -> dict[str, Any]:
+    """What a document says of the facts and sections that a report names. A confidence is no part of what is said."""
+    ids = {fact.id for fact in report.selected}
+    facts = {f.id: (f.content, f.category, f.source_error) for f in facts_of(document) if f.id in ids}
+    return {**facts, **{h: text for h, text in sections_of(document).items() if h in report.sections}}

@@ -21,7 +21,7 @@ from autocontext.memories import statements
 from autocontext.memories.finding import Query, UserIndex
 from autocontext.memories.records import Memory, ScoredMemory, indexed_text
 from autocontext.ranking import TfidfRanker
-from autocontext.stores.database import Database, Row, Work
+from autocontext.stores.database import AtOnce, Database, Row, Work
 from autocontext.stores.kept import Kept
 from autocontext.stores.search_blocks import Block, BlockWriter, bm25, telling, utf8
 from autocontext.text.words import is_cjk, terms
@@ -47,7 +47,8 @@ class LargeIndex:
         """The best memories for a query, ranked among the candidates; for an empty query the most important ones."""
         text, count, done, left_out = query.text.strip(), max(_RANKED, 4 * query.limit), 0, False
         blocks = self._blocks(user_id) if text else []
-        ids = candidates(blocks, text)
+        # An id leads to its memory, if a database can ask for it.
+        ids = ([text] if text.isprintable() else []) + candidates(blocks, text)
         index, admitted = UserIndex(TfidfRanker), list[Memory]()
         while True:
             if text:
@@ -72,24 +73,26 @@ class LargeIndex:
                 return hits
             count = done  # twice as many, so that ranking again costs no more than the last time
 
-    def near(self, user_id: str, text: str, categories: Collection[str], count: int, now: int) -> list[Memory]:
+    def near(
+        self, user_id: str, text: str, categories: Collection[str], count: int, now: int, *, ids: Collection[str] = ()
+    ) -> list[Memory]:
         """So many memories in use that are near a text, as many of these categories, and a quarter of the surest.
 
-        Where few are near, the surest take their places.
+        And those with these ids. Where few are near, the surest take their places.
         """
         blocks = self._blocks(user_id)
 
         def in_use(ids: Sequence[str]) -> list[Memory]:
             return self._in_use(lambda done: statements.some(user_id, ids[done : done + count]), count, now)
 
-        ids = candidates(blocks, text) if text.strip() else []
-        best = in_use(ids)
-        if len(best) < min(count, len(ids)):  # others are no longer in use: frequent words lead to more
+        close = candidates(blocks, text) if text.strip() else []
+        best = in_use(close)
+        if len(best) < min(count, len(close)):  # others are no longer in use: frequent words lead to more
             best = in_use(candidates(blocks, text, everything=True))
         asked = in_use([id_ for block in blocks for id_ in block.of_categories(categories)])
         size = max(count // 4, count - len(best))
         sure = self._in_use(lambda done: statements.foremost(user_id, "confidence", 1, size, done), count // 4, now)
-        by_id = {memory.id: memory for memory in (*best, *asked, *sure)}
+        by_id = {memory.id: memory for memory in (*best, *asked, *sure, *in_use(list(ids)))}
         return sorted(by_id.values(), key=lambda m: (m.created_at, m.id))
 
     def _in_use(self, read: Callable[[int], Work[list[Memory]]], count: int, now: int) -> list[Memory]:
@@ -137,7 +140,7 @@ class LargeIndex:
 
 def _indexing(user_id: str) -> Work[tuple[int, MemoryBlock, int] | None]:
     """Make the next block of the memories that are in none, if they are many: its number, the block, stored bytes."""
-    yield from statements.lock(user_id)
+    yield from statements.lock(user_id, AtOnce)
     rest = yield from statements.outside(user_id, MOST)
     if len(rest) <= FEW:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,11 +11,9 @@ from typing import Any
 from autocontext.caches import cached
 from autocontext.errors import ConfigError
 from autocontext.flows.forking import fork_lock
+from autocontext.memories.records import as_number, same_words
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.stores.checks import is_number
-from autocontext.text.words import is_cjk, pairs, words
-
-_LEAST_DICE = 0.7
 
 
 class FactIndex:
@@ -73,47 +72,22 @@ def checked_weights(similarity: float, confidence: float) -> tuple[float, float]
 
 
 def coerced_confidence(value: Any) -> float:
-    """A confidence from a file: numbers are clamped to 0 to 1, everything else is 0."""
-    return _unit(value) if is_number(value) else 0.0
+    """A confidence from a file: numbers, also as text, are clamped to 0 to 1, everything else is 0."""
+    number = as_number(value)
+    return _unit(number) if is_number(number) else 0.0
 
 
-class Repeats:
-    """Finds facts that repeat an earlier one."""
-
-    def __init__(self) -> None:
-        self._by_word: dict[str, list[frozenset[str]]] = {}
-
-    def is_one(self, text: str) -> bool:
-        """Whether an earlier fact has every word of this one and few more (Dice 0.7 or more).
-
-        Facts that each have a word of their own ("is red", "is blue") or differ in a negation are not repeats.
-        """
-        mine = _word_set(text)
-        if not mine:
-            return False
-        rarest = min((self._by_word.get(word, []) for word in mine), key=len)
-        return any(
-            mine <= theirs
-            and 2 * len(mine) >= _LEAST_DICE * (len(mine) + len(theirs))
-            and not (theirs - mine) & _NEGATIONS
-            for theirs in rarest
-        )
-
-    def keep(self, text: str) -> None:
-        """Add a fact."""
-        mine = _word_set(text)
-        for word in mine:
-            self._by_word.setdefault(word, []).append(mine)
-
-
-_NEGATIONS = frozenset(
-    {"not", "no", "never", "none", "without", "cannot", "can't", "don't", "doesn't", "didn't", "isn't", "won't"}
-)
+_BEHIND_WORDS = re.compile(r"[.,;:!]+(?=\s|\Z)|[。、]")
 
 
 @cached(8192)
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(term for word, _ in words(text) for term in (pairs(word) if is_cjk(word) else [word]))
+def words_of(text: str) -> str:
+    """The words of a fact, the same of facts that say the same: case, width and the signs behind words aside.
+
+    No other wording is taken for the same: "Mag Kaffee nicht" has a word more, "tabs over spaces" the same in another
+    order, and a fact that stands twice costs less than one that is missing.
+    """
+    return " ".join(_BEHIND_WORDS.sub(" ", same_words(text)).split())
 
 
 def _unit(value: float) -> float:

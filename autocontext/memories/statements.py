@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
 from autocontext.errors import Conflict, InvalidMemory, StoreCorruptError
 from autocontext.memories.records import Memory, digest_of, retention
-from autocontext.stores.database import Row, Statement, Work
+from autocontext.stores.database import AtOnce, Row, Statement, Work, rows_of
 from autocontext.stores.records import check_row, row_checksum
 
 _COLUMNS = (
@@ -24,6 +24,7 @@ _COLUMNS = (
 )
 _NAMES = _COLUMNS.split(", ")
 _SELECT = f"SELECT {_COLUMNS}, digest, checksum FROM autocontext_memories WHERE user_id = :user_id"
+_COUNT = "SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :user_id"
 _PUT = (
     f"INSERT INTO autocontext_memories ({_COLUMNS}, digest, checksum) "
     f"VALUES ({', '.join(':' + n for n in _NAMES)}, :digest, :checksum) ON CONFLICT (user_id, id) DO UPDATE SET "
@@ -47,9 +48,9 @@ def next_revision(user_id: str) -> Work[int]:
     return int(rows[0][0])
 
 
-def lock(user_id: str) -> Work[bool]:
+def lock(user_id: str, kind: type[Statement] = Statement) -> Work[bool]:
     """Make other changes of this user wait, without a new revision; False when there is no such user."""
-    rows = yield Statement(
+    rows = yield kind(
         "UPDATE autocontext_memory_users SET revision = revision WHERE user_id = :user_id RETURNING revision",
         {"user_id": user_id},
     )
@@ -69,32 +70,34 @@ def expect_revision(user_id: str, expected: int | None) -> Work[int]:
 
 def find(user_id: str, memory_id: str) -> Work[Memory | None]:
     """One memory, expired and archived ones included."""
-    rows = yield Statement(f"{_SELECT} AND id = :id", {"user_id": user_id, "id": memory_id})
-    return _memory(rows[0]) if rows else None
+    found = yield from _memories(user_id, "AND id = :id", id=memory_id)
+    return found[0] if found else None
 
 
 def find_same(user_id: str, content: str) -> Work[Memory | None]:
     """The memory with the same content."""
-    rows = yield Statement(f"{_SELECT} AND digest = :digest", {"user_id": user_id, "digest": digest_of(content)})
-    return _memory(rows[0]) if rows else None
+    found = yield from _memories(user_id, "AND digest = :digest", digest=digest_of(content))
+    return found[0] if found else None
+
+
+def revision(user_id: str) -> Work[int]:
+    """The user's change counter, 0 without one."""
+    rows = yield Statement(
+        "SELECT revision FROM autocontext_memory_users WHERE user_id = :user_id", {"user_id": user_id}
+    )
+    return int(rows[0][0]) if rows else 0
 
 
 def changes(user_id: str, known_revision: int, held_ids: Collection[str]) -> Work[tuple[int, list[Memory], bool]]:
     """The latest revision, the memories changed since, and whether these are all memories of the user."""
-    user = {"user_id": user_id}
-    rows = yield Statement("SELECT revision FROM autocontext_memory_users WHERE user_id = :user_id", user)
-    revision = int(rows[0][0]) if rows else 0
-    if revision == known_revision:
-        return revision, [], False
-    rows = yield Statement(
-        f"{_SELECT} AND revision > :known ORDER BY created_at, id", {**user, "known": known_revision}
-    )
-    memories = [_memory(row) for row in rows]
-    [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :user_id", user)
+    latest = yield from revision(user_id)
+    if latest == known_revision:
+        return latest, [], False
+    memories = yield from _memories(user_id, "AND revision > :known ORDER BY created_at, id", known=known_revision)
+    [(count,)] = yield Statement(_COUNT, {"user_id": user_id})
     if count == len({*held_ids, *(m.id for m in memories)}) and known_revision:
-        return revision, memories, False
-    rows = yield Statement(f"{_SELECT} ORDER BY created_at, id", user)
-    return revision, [_memory(row) for row in rows], True
+        return latest, memories, False
+    return latest, (yield from _memories(user_id, "ORDER BY created_at, id")), True
 
 
 def some(user_id: str, memory_ids: Iterable[str]) -> Work[list[Memory]]:
@@ -116,12 +119,9 @@ def foremost(
     user_id: str, by: Literal["importance", "confidence"], least: float, count: int, skip: int
 ) -> Work[list[Memory]]:
     """The memories with the highest importance or confidence, of at least that importance, the newest first."""
-    rows = yield Statement(
-        f"{_SELECT} AND archived IS NULL AND importance >= :least "
-        f"ORDER BY {by} DESC, created_at DESC, id LIMIT :count OFFSET :skip",
-        {"user_id": user_id, "least": least, "count": count, "skip": skip},
-    )
-    return [_memory(row) for row in rows]
+    condition, order = "AND archived IS NULL AND importance >= :least", f"ORDER BY {by} DESC, created_at DESC, id"
+    rest = f"{condition} {order} LIMIT :count OFFSET :skip"
+    return _memories(user_id, rest, least=least, count=count, skip=skip)
 
 
 def more_than(user_id: str, few: int) -> Work[bool]:
@@ -151,12 +151,10 @@ def block(user_id: str, number: int) -> Work[bytes]:
 
 def outside(user_id: str, most: int) -> Work[list[Row]]:
     """Memories that are in no block, at most so many, by id: id, content, tags, category."""
-    return (
-        yield Statement(
-            "SELECT id, content, tags, category FROM autocontext_memories WHERE user_id = :user_id AND block IS NULL "
-            "ORDER BY id LIMIT :most",
-            {"user_id": user_id, "most": most},
-        )
+    return rows_of(
+        "SELECT id, content, tags, category FROM autocontext_memories WHERE user_id = :user_id AND block IS NULL "
+        "ORDER BY id LIMIT :most",
+        {"user_id": user_id, "most": most},
     )
 
 
@@ -219,15 +217,15 @@ def remove_all(user_id: str) -> Work[int]:
     """Delete everything of one user; returns the number of memories. The change counter is kept."""
     yield from next_revision(user_id)
     user = {"user_id": user_id}
-    [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :user_id", user)
+    [(count,)] = yield Statement(_COUNT, user)
     for table in ("autocontext_memories", "autocontext_memory_block", "autocontext_memory_sections"):
         yield Statement(f"DELETE FROM {table} WHERE user_id = :user_id", user)
     return int(count)
 
 
 def touch(user_id: str, memory_ids: Iterable[str], now: int) -> Work[None]:
-    """Count an access to memories; the revision stays, because their content does."""
-    yield from lock(user_id)
+    """Count an access to memories; the revision stays, because their content does. Waits for no other writer."""
+    yield from lock(user_id, AtOnce)
     rows = yield from _rows(user_id, memory_ids)
     yield Statement(
         "UPDATE autocontext_memories SET access_count = :access_count, last_accessed = :last_accessed, "
@@ -243,21 +241,24 @@ def _touched(values: dict[str, Any], now: int) -> dict[str, Any]:
     return {**{name: values[name] for name in key}, "checksum": row_checksum(*values.values())}
 
 
-def archive_least(user_id: str, most: int | None, now: int, revision: int) -> Work[list[str]]:
-    """Archive what exceeds `most` (None: no limit), lowest `retention` first; a tenth is reserved for corrections."""
+def archive_least(user_id: str, most: int | None, now: int, revision: int, new_ids: Collection[str]) -> Work[None]:
+    """Archive what exceeds `most` (None: no limit), lowest `retention` first; a tenth is reserved for corrections.
+
+    Of the new ones only what exceeds it alone.
+    """
     if most is None:
-        return []
-    rows = yield Statement(_SELECT, {"user_id": user_id})
-    memories = [memory for memory in map(_memory, rows) if memory.in_use(now)]
-    if len(memories) <= most:
-        return []
-    value: Callable[[Memory], tuple[float, int, str]] = lambda m: (retention(m, now), m.created_at, m.id)  # noqa: E731
-    by_value = sorted(memories, key=value, reverse=True)
+        return
+    in_use = "archived IS NULL AND (expires_at IS NULL OR expires_at > :now)"
+    params = {"user_id": user_id, "now": now}
+    [(count,)] = yield Statement(f"{_COUNT} AND {in_use}", params)
+    if count <= most:
+        return
+    memories = yield from _memories(user_id, f"AND {in_use}", now=now)
+    by_value = sorted(memories, key=lambda m: (m.id in new_ids, retention(m, now), m.created_at, m.id), reverse=True)
     protected_ids = {m.id for m in [m for m in by_value if m.category == _PROTECTED][: most // 10]}
     excess = [m for m in reversed(by_value) if m.id not in protected_ids][: len(memories) - most]
     for memory in excess:
         yield from put(replace(memory, archived="over max_memories", revision=revision), memory)
-    return [m.id for m in excess]
 
 
 def sections(user_id: str) -> Work[dict[str, tuple[str, int]]]:
@@ -293,6 +294,12 @@ def require_unique(memory: Memory) -> Work[None]:
     same = yield from find_same(memory.user_id, memory.content)
     if same is not None and same.id != memory.id:
         raise InvalidMemory(f"content equals that of memory {same.id}: change that one, or delete one of the two")
+
+
+def _memories(user_id: str, rest: str, **params: Any) -> Work[list[Memory]]:
+    """The memories of a user that the rest of a statement selects. Raises StoreCorruptError."""
+    rows = yield Statement(f"{_SELECT} {rest}", {"user_id": user_id, **params})
+    return list(map(_memory, rows))
 
 
 def _row(memory: Memory) -> dict[str, Any]:

@@ -9,14 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from autocontext.errors import InvalidMemory
+from autocontext.errors import InvalidMemory, StoreError
 from autocontext.flows import compute, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.memories import changes, exchange, statements
 from autocontext.memories.exchange import ImportReport
 from autocontext.memories.finding import Query, UserIndex
 from autocontext.memories.large import FEW, LargeIndex
-from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked, checked_user, stats_of
+from autocontext.memories.records import (
+    Memory,
+    MemoryStats,
+    ScoredMemory,
+    checked,
+    checked_moment,
+    checked_user,
+    stats_of,
+)
 from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.stores.checks import check_id, check_whole
@@ -35,8 +43,9 @@ class MemoryStore(DatabasePart):
     """Memories with tags, importance, confidence and expiry, on SQLite or PostgreSQL.
 
     Every call names the user and reaches the memories of that user only. Each method has an asynchronous version with
-    an `a` before its name. `max_memories` limits the memories in use of each user: the one with the lowest retention is
-    archived, not deleted. `ranker` creates a ranker for each user. `clock` returns milliseconds since 1970.
+    an `a` before its name. `max_memories` limits the memories in use of each user: beyond it the one with the lowest
+    retention, but for the new one, is archived, not deleted. `ranker` creates a ranker for each user. `clock` returns
+    milliseconds since 1970.
 
         store = MemoryStore("agent.db")
         store.add("Prefers pytest", user_id="ann")
@@ -49,7 +58,7 @@ class MemoryStore(DatabasePart):
         *,
         max_memories: int | None = None,
         ranker: Callable[[], RelevanceRanker] = default_ranker,
-        clock: Callable[[], int] = milliseconds,
+        clock: Callable[[], float] = milliseconds,
     ) -> None:
         check_whole("max_memories", max_memories, 1, InvalidMemory, none="no limit")
         super().__init__(url, SCHEMA)
@@ -58,6 +67,10 @@ class MemoryStore(DatabasePart):
         self._users: Kept[str, UserIndex] = Kept(_USERS_KEPT, forgotten=False)
         self._large = LargeIndex(self.database)
         self._lock = fork_lock()
+
+    def now(self) -> int:
+        """The time of `clock`, in whole milliseconds. Raises InvalidMemory if it gives none."""
+        return checked_moment("clock", self._clock())
 
     def _add(
         self,
@@ -78,7 +91,7 @@ class MemoryStore(DatabasePart):
 
         Raises InvalidMemory naming the field.
         """
-        now = self._clock()
+        now = self.now()
         new = checked(
             Memory(
                 id="", user_id=user_id, content=content, category=category, importance=importance,
@@ -109,7 +122,7 @@ class MemoryStore(DatabasePart):
         memory is not at `expected_revision`.
         """
         check_id("memory_id", memory_id, InvalidMemory)
-        owner, now = checked_user(user_id), self._clock()
+        owner, now = checked_user(user_id), self.now()
         columns = changes.changed_fields(fields, now)
         return (yield from write(lambda: changes.update(owner, memory_id, columns, expected_revision)))
 
@@ -149,22 +162,27 @@ class MemoryStore(DatabasePart):
 
         Filters apply before the ranking, the limit after it. `since` and `until` (inclusive) compare the creation time:
         an aware datetime, an ISO 8601 string or milliseconds. A memory that shares nothing with the query is not found.
-        Results count as accessed. Raises InvalidMemory naming a wrong argument.
+        Results count as accessed if the database can be written to, a SQLite file at once. Raises InvalidMemory naming
+        a wrong argument.
         """
+        owner = checked_user(user_id)
         search = Query(
             query, limit, min_importance, min_score, tags, tag_match, categories, since, until, explain
         )  # fmt: skip
-        if (yield from self._is_large(user_id)):
-            now = self._clock()
-            hits = yield from compute(lambda: self._large.search(user_id, search, now))
+        if (yield from self._is_large(owner)):
+            now = self.now()
+            hits = yield from compute(lambda: self._large.search(owner, search, now))
         else:
-            index = yield from self._current(user_id)
-            now = self._clock()
+            index = yield from self._current(owner)
+            now = self.now()
             hits = yield from compute(lambda: index.search(search, now))
         if hits:
             memory_ids = [hit.memory.id for hit in hits]
-            yield from write(lambda: statements.touch(user_id, memory_ids, now))
-            if (known := self._users.get(user_id)) is not None:
+            try:
+                yield from write(lambda: statements.touch(owner, memory_ids, now))
+            except StoreError:  # somebody else writes, or nobody may: the hits are found all the same
+                return hits
+            if (known := self._users.get(owner)) is not None:
                 known.touched(memory_ids, now)
         return hits
 
@@ -172,8 +190,8 @@ class MemoryStore(DatabasePart):
 
     def _all(self, *, user_id: str, archived: bool = False) -> Steps[list[Memory]]:
         """All memories in use, oldest first; with `archived=True` expired and archived ones too."""
-        memories, _ = yield from self._listed(user_id)
-        now = self._clock()
+        memories, _ = yield from self._listed(checked_user(user_id))
+        now = self.now()
         return [m for m in memories if archived or m.in_use(now)]
 
     all, aall = sync_and_async(_all)
@@ -184,22 +202,40 @@ class MemoryStore(DatabasePart):
 
     stats, astats = sync_and_async(_stats)
 
+    def _revision(self, *, user_id: str) -> Steps[int]:
+        """The user's change counter, 0 without one: what `expected_revision` of an import is compared with."""
+        owner = checked_user(user_id)
+        return (yield from read(lambda: statements.revision(owner)))
+
+    revision, arevision = sync_and_async(_revision)
+
     def _document(self, *, user_id: str) -> Steps[dict[str, Any]]:
         """Facts in use and section summaries for an injector, in the form of memory.json."""
-        memories = yield from self._all(user_id=user_id)
-        return exchange.for_injection(memories, (yield from read(lambda: statements.sections(user_id))))
+        owner = checked_user(user_id)
+        memories = yield from self._all(user_id=owner)
+        return exchange.for_injection(memories, (yield from read(lambda: statements.sections(owner))))
 
     document, adocument = sync_and_async(_document)
 
     def _document_about(
-        self, text: str, *, user_id: str, categories: Collection[str] = (), count: int = 500
+        self,
+        text: str,
+        *,
+        user_id: str,
+        categories: Collection[str] = (),
+        ids: Collection[str] = (),
+        count: int = 500,
     ) -> Steps[dict[str, Any]]:
-        """`document`; of many memories only `count` near the text, as many of these categories, some of the surest."""
-        if not (yield from self._is_large(user_id)):
-            return (yield from self._document(user_id=user_id))
-        now = self._clock()
-        memories = yield from compute(lambda: self._large.near(user_id, text, categories, count, now))
-        return exchange.for_injection(memories, (yield from read(lambda: statements.sections(user_id))))
+        """`document`; of many memories only `count` near the text, as many of these categories, some of the surest.
+
+        And those with these ids.
+        """
+        owner = checked_user(user_id)
+        if not (yield from self._is_large(owner)):
+            return (yield from self._document(user_id=owner))
+        now = self.now()
+        memories = yield from compute(lambda: self._large.near(owner, text, categories, count, now, ids=ids))
+        return exchange.for_injection(memories, (yield from read(lambda: statements.sections(owner))))
 
     document_about, adocument_about = sync_and_async(_document_about)
 
@@ -213,17 +249,38 @@ class MemoryStore(DatabasePart):
         Imports nothing and raises StoreCorruptError for a damaged file, StateError for another version, Conflict when
         the user is not at `expected_revision`.
         """
-        owner, now = checked_user(user_id), self._clock()
+        owner, now = checked_user(user_id), self.now()
         document = exchange.read_document(source)
         return (yield from write(lambda: exchange.take_in(document, owner, now, self._most, expected_revision)))
 
     import_json, aimport_json = sync_and_async(_import_json)
 
+    def _apply_update(
+        self,
+        update: Mapping[str, Any],
+        *,
+        user_id: str,
+        source: str = "unknown",
+        threshold: float = 0.7,
+        expected_revision: int | None = None,
+    ) -> Steps[ImportReport]:
+        """Apply what a model learned (`parse_update`) by the rules of `apply_update`, in one transaction.
+
+        Facts in `factsToRemove` are archived, new ones that the store has are confirmed, and all others stay as they
+        are. Raises Conflict when the user is not at `expected_revision`.
+        """
+        owner, now, most = checked_user(user_id), self.now(), self._most
+        rules = {"source": source, "threshold": threshold}
+        return (yield from write(lambda: exchange.take_update(update, owner, now, most, expected_revision, **rules)))
+
+    apply_update, aapply_update = sync_and_async(_apply_update)
+
     def _export_json(self, path: str | Path | None = None, *, user_id: str) -> Steps[dict[str, Any]]:
         """The memory.json document of a user; written atomically to `path` if there is one."""
-        memories, revision = yield from self._listed(user_id)
-        sections = yield from read(lambda: statements.sections(user_id))
-        now = self._clock()
+        owner = checked_user(user_id)
+        memories, revision = yield from self._listed(owner)
+        sections = yield from read(lambda: statements.sections(owner))
+        now = self.now()
         document = exchange.document_of([m for m in memories if m.in_use(now)], sections, revision, now)
         if path is not None:
             write_private(path, json.dumps(document, ensure_ascii=False, indent=2))
@@ -233,8 +290,7 @@ class MemoryStore(DatabasePart):
 
     def _is_large(self, user_id: str) -> Steps[bool]:
         """Whether a user's memories are indexed in blocks. A ranker of one's own may find what shares no word."""
-        owner = checked_user(user_id)
-        return self._ranker is default_ranker and (yield from read(lambda: statements.more_than(owner, FEW)))
+        return self._ranker is default_ranker and (yield from read(lambda: statements.more_than(user_id, FEW)))
 
     def _listed(self, user_id: str) -> Steps[tuple[list[Memory], int]]:
         """All memories, oldest first, and the revision. Those of a user with many are not kept in memory."""
@@ -247,7 +303,7 @@ class MemoryStore(DatabasePart):
     def _current(self, user_id: str) -> Steps[UserIndex]:
         """The user's index, in step with the database."""
         with self._lock:
-            index = self._users.get(checked_user(user_id)) or UserIndex(self._ranker)
+            index = self._users.get(user_id) or UserIndex(self._ranker)
             self._users.put(user_id, index)
         while True:
             since, ids = index.state()

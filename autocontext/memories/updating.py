@@ -21,7 +21,12 @@ from autocontext.stores.checks import is_number
 
 _FENCE = re.compile(r"```[a-zA-Z]*(.*)```", re.DOTALL)
 _SENTENCE = re.compile(r"(?:[^.!?。！？\n]|[.!?](?!\s|\Z))*(?:[.!?。！？\n]+|\Z)")
-_UPLOADED = re.compile(r"\b(?:upload(?:ed|s|ing)?|attach(?:ed|ments?|es|ing)?)\b|上传", re.IGNORECASE)
+# What happened once: a service that uploads images, or a habit, is known in the next conversation as well.
+_UPLOADED = re.compile(
+    r"\b(?:uploaded|attached)\b|(?:\b(?:am|is|are|was|were|been)|'m|'re|'s) (?:\w+ )?(?:uploading|attaching)\b"
+    r"|[已刚]上传|上传[了过的]",
+    re.IGNORECASE,
+)
 _FILES = re.compile(r"\b(?:files?|documents?|images?|pdfs?)\b|文件|图片|文档", re.IGNORECASE)
 _TRIVIAL = re.compile(
     r"(?:ok(?:ay)?|k|yes|yep|no|nope|sure|thanks?(?: you)?|thx|great|cool|nice|got it|hi|hello|hey|bye|continue|go on"
@@ -106,13 +111,13 @@ def apply_update(
     """
     result = {**copy.deepcopy(dict(document)), "version": document.get("version", "1.0"), "lastUpdated": iso(now)}
     for key, (_, labels) in SECTIONS.items():
-        section = result[key] = dict(result.get(key) or {})
+        section = result[key] = dict(_object(result.get(key)))
         for name in labels:
             entry = _object(_object(update.get(key)).get(name))
             summary = entry.get("summary")
             if entry.get("shouldUpdate") is True and isinstance(summary, str) and without_uploads(summary).strip():
                 section[name] = {"summary": without_uploads(summary).strip(), "updatedAt": iso(now)}
-    removed = {str(i) for i in _list(update.get("factsToRemove"))}
+    removed = ids_to_remove(update)
     facts = [f for f in _list(result.get("facts")) if _object(f) and str(f.get("id")) not in removed]
     contents = {str(f.get("content")).strip().casefold() for f in facts}
     for entry in map(_object, _list(update.get("newFacts"))):
@@ -129,8 +134,13 @@ def apply_update(
     return {**result, "facts": facts}
 
 
+def ids_to_remove(update: Mapping[str, Any]) -> set[str]:
+    """The ids of the facts that an update removes."""
+    return {str(id_) for id_ in _list(update.get("factsToRemove"))}
+
+
 def without_uploads(text: str) -> str:
-    """A text without sentences about uploaded files, which do not exist in the next conversation."""
+    """A text without sentences that say a file was uploaded: it does not exist in the next conversation."""
     sentences = [s for s in _SENTENCE.findall(text) if not (_UPLOADED.search(s) and _FILES.search(s))]
     return "".join(sentences)
 

@@ -9,10 +9,10 @@ import asyncio
 import json
 import re
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autocontext.errors import InvalidMessage
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from autocontext.requests import ModelReply, ModelRequest, Usage
 from autocontext.text.quoting import quoted
@@ -66,11 +66,8 @@ class ExtractiveModel:
         if request.max_output_tokens is not None:
             limit = max(1, min(limit, request.max_output_tokens))
         text = _note(transcript, limit, self._measure(limit))
-        usage = Usage(
-            input_tokens=self._size(request.system) + self._size(request.prompt),
-            output_tokens=self._size(text),
-            seconds=time.perf_counter() - start,
-        )
+        read, written = self._size(request.system) + self._size(request.prompt), self._size(text)
+        usage = Usage(input_tokens=read, output_tokens=written, seconds=time.perf_counter() - start)
         return ModelReply(text=text, usage=usage)
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
@@ -152,24 +149,15 @@ def _message(head: re.Match[str], text: str) -> Msg:
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        return {"arguments": text}
-    try:
-        return ToolUseBlock(id="", name="", input=value).input
-    except InvalidMessage:  # nested too deeply
+        return ToolUseBlock(id="", name="", input=json.loads(text)).input
+    except (ValueError, RecursionError):  # also InvalidMessage: it is no object, or nested too deeply
         return {"arguments": text}
 
 
 def _clip(text: str, limit: int, measure: Callable[[str], int]) -> str:
     """The longest beginning of a text within the limit; a dash if not even one character fits."""
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if measure(text[:middle]) <= limit else (low, middle - 1)
-    return text[: cut(text, low)].rstrip() or "-" if low else "-"
+    longest = bisect_right(range(1, len(text) + 1), limit, key=lambda n: measure(text[:n]))
+    return text[: cut(text, longest)].rstrip() or "-" if longest else "-"
 
 
 # ------------------------------------------------------------------------------------------------------- estimate

@@ -31,9 +31,7 @@ _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
 _QUERY = re.compile(r"(?<=[\w/])\?[^\s\"'()?]*=[^\s\"'()]*")
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_RETRYABLE = frozenset(
-    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
-)
+_RETRYABLE = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 
 
 def checked_key(key: str | None, owner: str, variable: str) -> SecretStr:

@@ -278,10 +278,11 @@ def leaf_values(value: Any) -> str:
     return ", ".join(islice(leaves(value), _MOST_LEAVES))
 
 
-def facts_of(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def facts_of(use: ToolUseBlock) -> Mapping[str, Any]:
     """The arguments that may be needed again: not those that only explain a command, and not a plan's steps."""
-    if lists_steps(arguments):
+    if lists_steps(use):
         return {}
+    arguments = use.input
     return {k: v for k, v in arguments.items() if k not in REMARKS} if command_line(arguments) else arguments
 
 

@@ -27,6 +27,7 @@ from autocontext.notes.shown import InView, Shown, plan_fact
 from autocontext.notes.speech import Reason, Speech, notes, reasons, replies, under
 from autocontext.notes.standing import instructions_read, running, where
 from autocontext.plan import PlanLike, lists_steps
+from autocontext.text.failures import is_failure_text
 from autocontext.text.rendering import escape_tags, numbers_of
 from autocontext.text.words import terms
 
@@ -225,11 +226,16 @@ class _Page:
     def _plan_calls(self) -> list[ToolUseBlock]:
         """The calls that made the current plan; [] if another note has the newest, or it is in view and lists all."""
         calls = [(self._ledger.calls[at], use) for at, use in self._ledger.plan_calls]
-        calls = [(call, use) for call, use in calls if not call.is_error and call.number in self._available]
-        if calls and lists_steps((newest := calls[-1][1]).input) and self._shown.has(plan_fact(newest)):
+        calls = [(call, use) for call, use in calls if call.number in self._available and not self._failed(call)]
+        if calls and lists_steps(newest := calls[-1][1]) and self._shown.has(plan_fact(newest)):
             return []
         hidden = [call.number for call, use in calls if not self._shown.has(plan_fact(use))]
         return [use for _, use in calls] if hidden and hidden[-1] in self._only else []
+
+    def _failed(self, call: Call) -> bool:
+        """Whether a call of a plan tool has changed nothing; many services mark no result as an error."""
+        ledger = self._ledger
+        return call.is_error or ledger.read(("failed", call), lambda: is_failure_text(ledger.result_of(call)))
 
     # ------------------------------------------------------------------------------------------- what still stands
     def _add_standing(self) -> None:

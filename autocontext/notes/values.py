@@ -103,7 +103,7 @@ def argument_values(value: Any) -> set[str]:
         whole = text.strip()
         if len(whole) <= _ARGUMENT and "\n" not in whole and _says_something(whole):
             values.add(whole)
-        values |= values_in(text)
+        values |= known_values(text)
     return values
 
 

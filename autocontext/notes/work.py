@@ -156,8 +156,8 @@ class WorkLedger:
         self.messages.append(msg)
         number = len(self.messages)
         self._append_blocks(msg, number)
-        if is_compressed(msg) or msg.role == "system":
-            return  # system messages stay in view, and a copied note is not what somebody said
+        if is_compressed(msg):
+            return  # a copied note is not what somebody said
         if words := words_of_user(msg):
             for sentence in of_user(words):
                 if sentence.worth >= CLAUSE:
@@ -363,7 +363,7 @@ def _named(msg: Msg) -> frozenset[str]:
     if msg.role in ("tool", "system") or is_compressed(msg):
         return frozenset()
     words = known_values(msg.text if msg.role == "assistant" else words_of_user(msg))
-    values = words.union(*(argument_values(facts_of(use.input)) for use in msg.tool_uses))
+    values = words.union(*(argument_values(facts_of(use)) for use in msg.tool_uses))
     return values if len(values) <= _MOST_NAMED else frozenset(nsmallest(_MOST_NAMED, values))
 
 

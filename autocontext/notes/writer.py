@@ -56,7 +56,7 @@ class NoteWriter:
         """`count_text` returns `counter`'s tokens of a text; `focus` says what notes should keep first."""
         self._redaction = redaction or Redaction(None)
         self._log, self._ledger, self._config, self._plan = log, ledger, config, plan
-        self._count_text, self._counter, self._focus = count_text, counter, focus
+        self._count_text, self._counter, self.focus = count_text, counter, focus
         self._seen: tuple[View, InView, Runs] | None = None
 
     @property
@@ -138,7 +138,7 @@ class NoteWriter:
         self.learn()
         in_view, known = self._in_view(view)
         start = view.position[span.ids[0]]
-        numbers = self._log.numbers(span.ids)
+        numbers = self._log.held(span.ids)
         count = self._count_text
         head, pauses, until = ledger_head(numbers, self._ledger.tools(numbers)), list[str](), ""
         if self._config.show_gaps and numbers:
@@ -154,7 +154,7 @@ class NoteWriter:
             shown=in_view.without(start, start + len(span), note),
             plan=plan,
             said_budget=self._config.user_message_budget,
-            focus=self._focus,
+            focus=self.focus,
             state=self._config.note_state,
             gaps=self._config.show_gaps,
         )
@@ -182,7 +182,7 @@ class NoteWriter:
 
         if self._seen is None or self._seen[0] is not view:
             earlier = self._seen[1] if self._seen is not None else None
-            self._seen = view, InView(view.messages, earlier), self._log.numbers(view.ids)
+            self._seen = view, InView(view.messages, earlier), self._log.held(view.ids)
         return self._seen[1:]
 
     def needed(self, view: View, span: Span, most: int) -> int:

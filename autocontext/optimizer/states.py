@@ -14,27 +14,24 @@ from autocontext.flows import sync_and_async
 from autocontext.optimizer.state import SessionState
 from autocontext.stores.checks import json_text
 from autocontext.stores.closing import DatabasePart
-from autocontext.stores.database import Database, Row, Schema, Statement, Steps, Work, read, write
-from autocontext.stores.protocol import SessionKey, Version, storable
+from autocontext.stores.database import Database, Row, Schema, Statement, Steps, Work, read, rows_of, write
+from autocontext.stores.protocol import SessionKey, Version
 from autocontext.stores.records import check_row, now, row_checksum
-from autocontext.stores.session_statements import hold
+from autocontext.stores.session_statements import OF_SESSION, hold, params_of
 
 SCHEMA = Schema(
     "states",
     (
         (
-            (
-                "CREATE TABLE autocontext_states (user_id TEXT NOT NULL, session_id TEXT NOT NULL, "
-                "revision BIGINT NOT NULL, created_at BIGINT NOT NULL, metadata TEXT NOT NULL, body BYTEA NOT NULL, "
-                "PRIMARY KEY (user_id, session_id, revision))"
-            ),
+            """CREATE TABLE autocontext_states (
+                user_id TEXT NOT NULL, session_id TEXT NOT NULL, revision BIGINT NOT NULL, created_at BIGINT NOT NULL,
+                metadata TEXT NOT NULL, body BYTEA NOT NULL, PRIMARY KEY (user_id, session_id, revision))""",
         ),
         ("ALTER TABLE autocontext_states ADD COLUMN checksum TEXT",),
     ),
 )
 _REVISIONS = 5
 """Revisions kept per session, in case the newest is damaged or you want to compare."""
-_SESSION = "user_id = :user_id AND session_id = :session_id"
 
 
 class SavedState(NamedTuple):
@@ -78,12 +75,13 @@ class StateStore(DatabasePart):
 
     def revisions(self, session: SessionKey) -> list[int]:
         """The stored revisions, oldest first."""
-        return self.database.read(partial(_revisions, session))
+        sql = f"SELECT revision FROM autocontext_states WHERE {OF_SESSION} ORDER BY revision"
+        return [int(revision) for (revision,) in self.database.read(partial(rows_of, sql, params_of(session)))]
 
 
 def _row(state: SessionState, metadata: Mapping[str, Any], revision: int) -> dict[str, Any]:
     row = {
-        **_params(SessionKey(state.user_id, state.session_id)),
+        **params_of(SessionKey(state.user_id, state.session_id)),
         "revision": revision,
         "created_at": now(),
         "metadata": json_text("metadata", dict(metadata)),
@@ -99,11 +97,11 @@ def _saved(row: dict[str, Any], version: Version | None = None) -> Work[int]:
     expected = int(row["revision"]) - 1
     # The lock of the state that this one follows: nobody deletes it meanwhile.
     known = yield Statement(
-        f"UPDATE autocontext_states SET created_at = created_at WHERE {_SESSION} AND revision = :expected "
+        f"UPDATE autocontext_states SET created_at = created_at WHERE {OF_SESSION} AND revision = :expected "
         "RETURNING revision",
         {**session, "expected": expected},
     )
-    newest = yield Statement(f"SELECT MAX(revision) FROM autocontext_states WHERE {_SESSION}", session)
+    newest = yield Statement(f"SELECT MAX(revision) FROM autocontext_states WHERE {OF_SESSION}", session)
     latest = newest[0][0] or 0
     inserted: list[Row] = []
     if latest == expected and (known or not expected):
@@ -119,7 +117,7 @@ def _saved(row: dict[str, Any], version: Version | None = None) -> Work[int]:
             "load it and save again"
         )
     yield Statement(
-        f"DELETE FROM autocontext_states WHERE {_SESSION} AND revision <= :old",
+        f"DELETE FROM autocontext_states WHERE {OF_SESSION} AND revision <= :old",
         {**session, "old": row["revision"] - _REVISIONS},
     )
     return expected + 1
@@ -127,23 +125,12 @@ def _saved(row: dict[str, Any], version: Version | None = None) -> Work[int]:
 
 def _found(session: SessionKey, revision: int | None) -> Work[Row | None]:
     rows = yield Statement(
-        f"SELECT revision, created_at, metadata, body, checksum FROM autocontext_states WHERE {_SESSION} "
+        f"SELECT revision, created_at, metadata, body, checksum FROM autocontext_states WHERE {OF_SESSION} "
         + ("" if revision is None else "AND revision = :revision ")
         + "ORDER BY revision DESC LIMIT 1",
-        {**_params(session), **({} if revision is None else {"revision": revision})},
+        {**params_of(session), **({} if revision is None else {"revision": revision})},
     )
     return rows[0] if rows else None
-
-
-def _revisions(session: SessionKey) -> Work[list[int]]:
-    rows = yield Statement(
-        f"SELECT revision FROM autocontext_states WHERE {_SESSION} ORDER BY revision", _params(session)
-    )
-    return [int(row[0]) for row in rows]
-
-
-def _params(session: SessionKey) -> dict[str, Any]:
-    return storable(session)._asdict()
 
 
 def _loaded(session: SessionKey, row: Row | None) -> SavedState | None:
@@ -156,7 +143,8 @@ def _loaded(session: SessionKey, row: Row | None) -> SavedState | None:
         state = SessionState.from_json(zlib.decompress(body).decode())
         return SavedState(revision, json.loads(metadata), state)
     except (zlib.error, TypeError, ValueError, StateError, StoreCorruptError) as e:
+        instead = f"load revision {revision - 1} instead" if revision > 1 else "there is none before it; save again"
         raise StoreCorruptError(
             f"the saved state of user {session[0]!r}, session {session[1]!r}, revision {revision} is damaged ({e}); "
-            f"load revision {revision - 1} instead"
+            f"{instead}"
         ) from e

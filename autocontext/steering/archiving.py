@@ -72,6 +72,8 @@ def _plan(memory: MemoryParts, numbers: Runs) -> tuple[list[Entry], str]:
     missing = [n for n in numbers if n not in there]
     if not missing:
         raise Refusal(f"{short_list(numbers)} {_are(numbers)} in view, word for word; there is nothing to put back.")
+    # What a framework's list has no more is left where it is.
+    missing = [n for n in missing if log.original[n - 1] not in log.taken_back] or missing
     entries: list[Entry] = []
     while (note := _note_over(log, Runs.of(missing))) is not None:
         entry = undo_entry(log, note)

@@ -11,7 +11,7 @@ from autocontext.history.runs import Runs
 from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_pinned
 from autocontext.notes.notes import LONGEST_NOTE, NOTE_TOOL, note_of
-from autocontext.steering.parts import MemoryParts, Refusal, counted
+from autocontext.steering.parts import MemoryParts, Refusal, as_bool, counted
 
 _MOST_PINNED = 0.25
 """Largest share of the window for pinned messages: the rest has to fit beside them."""
@@ -21,7 +21,7 @@ _NEWEST = 200
 
 def pin(memory: MemoryParts, messages: Any, unpin: Any = False) -> str:
     """Pin messages of the view, a call with its results, or unpin them."""
-    unpin = str(unpin).lower() == "true"  # some models pass a text
+    unpin = as_bool("unpin", unpin)
     with memory.lock:
         log = memory.log
         numbers = memory.numbers(messages)
@@ -63,13 +63,15 @@ def _check_room(memory: MemoryParts, new: set[str], numbers: Runs) -> None:
 
 
 def _pinned(memory: MemoryParts) -> str:
-    return short_list(memory.log.numbers(memory.log.pins)) or "nothing"
+    return short_list(memory.log.numbers(id_ for id_ in memory.log.view_ids if id_ in memory.log.pins)) or "nothing"
 
 
 def note(memory: MemoryParts, text: Any) -> str:
     """Keep a note: the call of this tool is the note, so one that is not in the conversation yet is added to it."""
     use = ToolUseBlock(id=f"note_{uuid.uuid4().hex[:12]}", name=NOTE_TOOL, input={"text": text})
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str):
+        raise Refusal(f"text must be one text, and is of type {type(text).__name__}. Nothing was noted.")
+    if not text.strip():
         raise Refusal('the note is empty. Pass what is to be remembered, such as "decision: keep the old lock".')
     if not (wanted := note_of(use)):
         raise Refusal(f"the note has {len(text.strip()):,} characters and may have {LONGEST_NOTE:,}: write several.")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from autocontext.stores.journal import Journal
 
 BUSY = "a compression of this conversation is running or has just ended; call the tool again."
+_TRUE = frozenset({"true", "yes", "y", "on", "1"})
+_FALSE = frozenset({"false", "no", "n", "off", "0", "", "none", "null"})
 _DIGITS = re.compile(r"[0-9]+")
 _ECHO = 80
 """Characters of an argument that an error repeats."""
@@ -67,6 +69,16 @@ class MemoryParts:
         """The index in view of each original that is there as it was said, by number."""
         places = self.log.place
         return {places[id_] + 1: i for i, id_ in enumerate(self.log.view_ids) if id_ in places}
+
+
+def as_bool(name: str, argument: Any) -> bool:
+    """True or false, which some models pass as a text or a number. Raises Refusal for anything else."""
+    text = as_text(argument)
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise Refusal(f"{name} must be true or false, and is {one_line(text)[:_ECHO]!r}.")
 
 
 def counted(number: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from autocontext.history.log import Log
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg
 from autocontext.notes.notes import LOOKING
-from autocontext.steering.parts import MemoryParts, Refusal, counted
+from autocontext.steering.parts import MemoryParts, Refusal, as_bool, counted
 from autocontext.stores.checks import whole_or
 from autocontext.stores.protocol import SessionKey
 from autocontext.text.rendering import one_line
@@ -38,6 +38,7 @@ def search(
 ) -> str:
     """The messages that fit some words best, and are of these numbers, this tool, and this time."""
     words, most = as_text(query), whole_or(_DEFAULT, limit or _DEFAULT, 1, _MOST)
+    everywhere = as_bool("all_sessions", all_sessions)
     with memory.lock:
         numbers = memory.numbers(messages) if as_text(messages) else None
     filters: Filters = {
@@ -49,12 +50,12 @@ def search(
         filters["numbers"] = numbers.pairs[0][0], numbers.pairs[-1][1]
     if not words and not any(filters.values()):
         raise Refusal("there is nothing to look for. Pass words as query, or a tool, messages, after or before.")
-    if all_sessions is True:
+    if everywhere:
         if memory.config.search_scope != "user" or not memory.session.user_id or memory.store is None:
             raise Refusal("only this conversation may be searched here. Leave all_sessions out.")
         if numbers is not None:
             raise Refusal("numbers belong to this conversation. Leave messages out, or all_sessions.")
-    lines = list(_lines(memory, _found(memory, words, filters, everywhere=all_sessions is True), numbers))[:most]
+    lines = list(_lines(memory, _found(memory, words, filters, everywhere=everywhere), numbers))[:most]
     if not lines:
         return f"Nothing that was said matches{f' {words[:_ECHO]!r}' if words else ''}. Try other words or filters."
     head = f"{counted(len(lines), 'message')}, {'best' if words else 'newest'} first:"

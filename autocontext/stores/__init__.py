@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 from autocontext.flows.lazy import imports
 from autocontext.history.entries import Entry, dump_entry, load_entry
-from autocontext.stores.protocol import (
-    Entries,
-    Position,
-    Revision,
-    SessionInfo,
-    SessionKey,
-    SessionStore,
-    Version,
-)
+from autocontext.stores.protocol import Entries, Position, Revision, SessionInfo, SessionKey, SessionStore, Version
 
 if TYPE_CHECKING:
     from autocontext.stores.agentscope_java import import_agentscope_java

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from autocontext.errors import AutoContextError, InvalidMessage
+from autocontext.errors import AutoContextError, Conflict, InvalidMessage
 from autocontext.events import CompressionEvent
 from autocontext.messages import Msg, thaw
 from autocontext.stores.protocol import SessionKey
@@ -50,18 +50,20 @@ def import_agentscope_java(
     `directory` is the session's own directory, or one JSON file that holds its keys. With a `store` the session is
     stored there, under `session_id` (default: the directory's name), and everything of it stays: messages with their
     ids and times, offload UUIDs, events; what has no place here is kept in metadata under "agentscope_java". Raises
-    InvalidMessage naming file and line, or what is missing; nothing is stored then.
+    InvalidMessage naming file and line, or what is missing, and Conflict if the session exists; nothing is stored then.
     """
     from autocontext.memory import AutoContextMemory  # noqa: PLC0415 (it imports this package)
 
     path = Path(directory)
     state = _state(path)
-    session = SessionKey(user_id, session_id or path.name.removesuffix(".json"))
+    session = SessionKey(user_id, session_id or path.resolve().name.removesuffix(".json"))
     if store is None:
         memory = AutoContextMemory(config, model, user_id=user_id)
         memory.session = session  # the name that it has, for `save_to`
     else:
         memory = AutoContextMemory(config, model, store=store, session_id=session.session_id, user_id=user_id)
+        if store.read(session, until=1):
+            raise Conflict(f"session {session.session_id!r} exists already; import it under another id")
     memory.load_state_dict(state)
     return memory
 
@@ -89,16 +91,17 @@ def _from_directory(path: Path) -> Iterator[tuple[str, list[_Item]]]:
     for key in _KEYS:
         lines, whole = path / f"{_PREFIX}{key}.jsonl", path / f"{_PREFIX}{key}.json"
         if lines.is_file():
-            yield key, [_Item(_parsed(line, at), at) for line, at in _lines(lines)]
+            numbered = enumerate(_text(lines).split("\n"), 1)
+            yield key, [_parsed(line, f"{lines}:{number}") for number, line in numbered if line.strip()]
         elif whole.is_file():
-            yield key, [_Item(_parsed(_text(whole), str(whole)), str(whole))]
+            yield key, [_parsed(_text(whole), str(whole))]
 
 
 def _from_file(path: Path) -> Iterator[tuple[str, list[_Item]]]:
     """One JSON object, which holds the keys itself or in one of its components."""
     if not path.is_file():
         raise InvalidMessage(f"{path}: there is no such file or directory; give the directory of one session")
-    data = _parsed(_text(path), str(path))
+    data, _ = _parsed(_text(path), str(path))
     components = [data, *(data.values() if isinstance(data, dict) else ())]
     for component in filter(lambda c: isinstance(c, dict), components):
         names = {key: name for key in _KEYS for name in (_PREFIX + key, key) if name in component}
@@ -106,12 +109,6 @@ def _from_file(path: Path) -> Iterator[tuple[str, list[_Item]]]:
             for key, name in names.items():
                 yield key, [_Item(component[name], f"{path}: {name}")]
             return
-
-
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(_text(path).split("\n"), 1):
-        if line.strip():
-            yield line, f"{path}:{number}"
 
 
 def _text(path: Path) -> str:
@@ -122,9 +119,9 @@ def _text(path: Path) -> str:
         raise InvalidMessage(f"{path}:{line}: it is not UTF-8") from None
 
 
-def _parsed(text: str, where: str) -> Any:
+def _parsed(text: str, where: str) -> _Item:
     try:
-        return json.loads(text)
+        return _Item(json.loads(text), where)
     except json.JSONDecodeError as e:
         at = where if "\n" not in text.strip() else f"{where}:{e.lineno}"
         raise InvalidMessage(f"{at}: it is not JSON ({e.msg} at column {e.colno}); was the file cut off?") from None
@@ -199,12 +196,11 @@ def message(data: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(content, str | list | None):
         raise InvalidMessage(f"Msg.content: it is a {type(content).__name__}, not a list of blocks")
     role = data.get("role")
-    rest = _rest(data, ("id", "name", "role", "content", "metadata", "timestamp"))
     fields: dict[str, Any] = {
         "role": role.lower() if isinstance(role, str) else role,
         "name": data.get("name") or "",
         "content": content if isinstance(content, str) else [block(b) for b in content or () if b is not None],
-        "metadata": _metadata(data, rest),
+        "metadata": _metadata(data, ("id", "name", "role", "content", "timestamp")),
     }
     # A missing id or time is filled in as for a new message.
     fields |= {key: data[key] for key in ("id", "timestamp") if data.get(key)}
@@ -217,14 +213,11 @@ def block(data: Any) -> dict[str, Any]:
         raise InvalidMessage("Msg.content: a block is an object with the text `type`")
     kind = data["type"]
     if kind in _MEDIA and (source := _source(data.get("source"))) is not None:
-        return {"type": kind, "source": source, "metadata": _metadata(data, _rest(data, ("type", "source")))}
+        return {"type": kind, "source": source, "metadata": _metadata(data, ("type", "source"))}
     if kind not in _FIELDS:
         text = data.get("text")
-        return {
-            "type": "text",
-            "text": text if isinstance(text, str) and text else f"[{kind} block]",
-            "metadata": {KEPT: thaw(data)},
-        }
+        shown = text if isinstance(text, str) and text else f"[{kind} block]"
+        return {"type": "text", "text": shown, "metadata": {KEPT: thaw(data)}}
     fields = {name: data.get(name) or default for name, default in _FIELDS[kind].items()}
     known = ("type", *fields)
     if kind == "tool_result":
@@ -232,21 +225,16 @@ def block(data: Any) -> dict[str, Any]:
         fields["output"] = output if isinstance(output, str) else [_output(b) for b in _listed(output)]
         fields["is_error"] = data.get("state") == "ERROR"
         known += ("output", "suspended")
-    return {"type": kind, **fields, "metadata": _metadata(data, _rest(data, known))}
+    return {"type": kind, **fields, "metadata": _metadata(data, known)}
 
 
 def event(data: Mapping[str, Any]) -> dict[str, Any]:
     """One compression event, with the field names of this library."""
-    metadata = _metadata(data, _rest(data, (*_EVENT, *_DERIVED)), "CompressionEvent.metadata")
+    metadata = _metadata(data, (*_EVENT, *_DERIVED), "CompressionEvent.metadata")
     before, after = metadata.get("tokenBefore"), metadata.get("tokenAfter")
     saved = before - after if isinstance(before, int) and isinstance(after, int) else 0
-    read = CompressionEvent.model_validate(
-        {
-            **{name: data[key] for key, name in _EVENT.items() if key in data},
-            "metadata": metadata,
-            "token_reduction": saved,
-        }
-    )
+    fields = {name: data[key] for key, name in _EVENT.items() if key in data}
+    read = CompressionEvent.model_validate({**fields, "metadata": metadata, "token_reduction": saved})
     return dict(thaw(read.model_dump()))
 
 
@@ -275,13 +263,10 @@ def _source(source: Any) -> dict[str, Any] | None:
     return None
 
 
-def _rest(data: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    """All other fields that are not null."""
-    return {k: thaw(v) for k, v in data.items() if k not in known and k != "metadata" and v is not None}
-
-
-def _metadata(data: Mapping[str, Any], rest: Mapping[str, Any], where: str = "metadata") -> dict[str, Any]:
+def _metadata(data: Mapping[str, Any], known: tuple[str, ...], where: str = "metadata") -> dict[str, Any]:
+    """The metadata, and in it all fields but the known ones that are not null."""
     metadata = data.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise InvalidMessage(f"{where}: it is a {type(metadata).__name__}, not an object")
-    return {**metadata, **({KEPT: dict(rest)} if rest else {})}
+    rest = {k: thaw(v) for k, v in data.items() if k not in known and k != "metadata" and v is not None}
+    return {**metadata, **({KEPT: rest} if rest else {})}

@@ -32,6 +32,11 @@ def check_texts(**fields: Any) -> None:
             check_text(field, value)
 
 
+def plain(text: str) -> str:
+    """A text as a str itself; what is no text stays. A member of an enum prints and hashes in a way of its own."""
+    return str.__str__(text) if isinstance(text, str) else text
+
+
 def check_id(field: str, value: Any, error: type[AutoContextError] = ConfigError) -> None:
     """Raise `error` unless the value is a text without NUL and lone surrogates, which databases refuse."""
     check_text(field, value, error)

@@ -66,11 +66,8 @@ class Connections(Generic[C]):
         with self._lock:
             if self._paused:
                 return None
-            if self._idle:
-                try:
-                    return self._idle.pop()
-                except IndexError:  # another thread has closed them
-                    pass
+            with contextlib.suppress(IndexError):  # there are none, or another thread has closed them
+                return self._idle.pop()
             self._leases = [ref for ref in self._leases if (lease := ref()) is not None and not lease.closed]
             if len(self._leases) >= self._most:
                 return None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict
-from autocontext.history.entries import Entry
-from autocontext.stores.database import Database, Row, Schema, Statement, Work
+from autocontext.history.entries import Entry, same_entries
+from autocontext.stores.database import Database, Row, Schema, Work, rows_of
+from autocontext.stores.lifecycle import expire_like
 from autocontext.stores.places import PLACES, Place
 from autocontext.stores.protocol import (
     Entries,
@@ -66,7 +66,7 @@ def _copy_session(source: SessionStore, to: SessionStore, info: SessionInfo) -> 
     present, version = 0, new_version()
     originals = _Reader(source, info.key)
     for part in _Reader(to, info.key).parts(0):
-        if part != originals.read(present, len(part)):
+        if not same_entries(part, originals.read(present, len(part))):
             raise Conflict(
                 f"copy: session {info.session_id!r} of user {info.user_id!r} exists at the target with other entries; "
                 "delete it there or copy into an empty store"
@@ -77,8 +77,7 @@ def _copy_session(source: SessionStore, to: SessionStore, info: SessionInfo) -> 
     for part in originals.parts(present):
         to.append(info.key, part, after=Position(after, version))
         after += len(part)
-    if info.stays or info.expires_at is not None:
-        to.expire(info.key, None if info.expires_at is None else info.expires_at / 1000 - time.time())
+    expire_like(to, info.key, info)
     return after - present
 
 
@@ -132,9 +131,13 @@ def _copy_table(
 ) -> int:
     columns = [name for name in (*place.texts, *place.names, *place.readable) if name not in without]
     key = [columns.index(name) for name in place.key]
+    insert = (
+        f"INSERT INTO {place.table} ({', '.join(columns)}) VALUES ({', '.join(f':{c}' for c in columns)}) "
+        f"ON CONFLICT ({', '.join(place.key)}) DO NOTHING"
+    )
     copied, after = 0, None
     while rows := source.read(partial(rows_after, place.table, place.key, columns, after)):
-        to.write(partial(_insert, place, columns, rows))
+        to.write(partial(rows_of, insert, [dict(zip(columns, row, strict=True)) for row in rows]))
         copied += len(rows)
         after = [rows[-1][i] for i in key]
         if progress is not None:
@@ -146,17 +149,5 @@ def rows_after(table: str, key: Sequence[str], columns: Sequence[str], after: Se
     """The next rows by key, after the one with this key. Not by OFFSET, which gets slower towards the end."""
     names = ", ".join(key)
     condition = "" if after is None else f"WHERE ({names}) > ({', '.join(f':{name}' for name in key)}) "
-    return (
-        yield Statement(
-            f"SELECT {', '.join(columns)} FROM {table} {condition}ORDER BY {names} LIMIT {_ROWS_AT_ONCE}",
-            {} if after is None else dict(zip(key, after, strict=False)),
-        )
-    )
-
-
-def _insert(place: Place, columns: list[str], rows: list[Row]) -> Work[None]:
-    yield Statement(
-        f"INSERT INTO {place.table} ({', '.join(columns)}) VALUES ({', '.join(f':{c}' for c in columns)}) "
-        f"ON CONFLICT ({', '.join(place.key)}) DO NOTHING",
-        [dict(zip(columns, row, strict=True)) for row in rows],
-    )
+    sql = f"SELECT {', '.join(columns)} FROM {table} {condition}ORDER BY {names} LIMIT {_ROWS_AT_ONCE}"
+    return rows_of(sql, {} if after is None else dict(zip(key, after, strict=False)))

@@ -61,12 +61,26 @@ class Alone(Statement):
     __slots__ = ()
 
 
+class AtOnce(Statement):
+    """The first statement of a work that may as well be left: with a StoreError, at once, while others write a file.
+
+    A server makes it wait as long as any other.
+    """
+
+    __slots__ = ()
+
+
 class Array(list[Any]):
     """The values of an array parameter; SQLite has no arrays."""
 
 
 Work: TypeAlias = Generator[Statement, list[Row], T]
 """One transaction: yields statements, receives their rows, returns a result."""
+
+
+def rows_of(sql: str, params: Params | Sequence[Params] = ()) -> Work[list[Row]]:
+    """The rows of one statement."""
+    return (yield Statement(sql, params))
 
 
 class Read(NamedTuple):
@@ -200,8 +214,7 @@ class Database(ABC):
         return [str(part) for (part,) in rows]
 
     def _version(self, schema: Schema) -> Work[int]:
-        rows = yield Statement(_FIND_SCHEMA[self.dialect])
-        if not rows:
+        if not (yield Statement(_FIND_SCHEMA[self.dialect])):
             return 0
         rows = yield Statement(
             "SELECT part, version FROM autocontext_schema WHERE part = :part OR part = :encryption",

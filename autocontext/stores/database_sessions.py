@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar, Unpack
 from zlib import crc32
 
-from autocontext.errors import StoreCorruptError
+from autocontext.errors import InvalidMessage, StoreCorruptError
 from autocontext.flows import compute, sync_and_async
 from autocontext.history.collector import collector_paused
-from autocontext.history.entries import Entry
+from autocontext.history.entries import Entry, same_entries
 from autocontext.history.recorded import Stored
 from autocontext.messages import Msg
 from autocontext.stores import postgres_sessions, records
 from autocontext.stores import session_statements as statements
-from autocontext.stores.checks import checked_seconds
+from autocontext.stores.checks import check_whole, checked_seconds
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Row, Steps, Work, read, write
 from autocontext.stores.indexing import SearchIndex, Span
@@ -33,8 +33,8 @@ T = TypeVar("T")
 class DatabaseSessionStore(DatabasePart, Lifecycle):
     """Log entries in a SQLite file or PostgreSQL. `url`: a path, `:memory:`, a URL or an open Database.
 
-    With `ttl`, a session expires that many seconds after its last entry, unless `expire` has set a later time;
-    `purge_expired` deletes expired sessions.
+    With `ttl`, a session expires that many seconds after its last entry, unless `expire` has set a later time; so does
+    one that was written without. `purge_expired` deletes expired sessions.
     """
 
     def __init__(self, url: Database | str | Path, *, ttl: float | None = None) -> None:
@@ -63,9 +63,11 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def _read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> Steps[list[Entry]]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
 
-        Raises StoreCorruptError naming session and sequence; the entries before that can be read with `until`.
-        Unpacking takes about 30 us per entry.
+        Raises StoreCorruptError naming session and sequence; the entries before that can be read with `until`. Raises
+        InvalidMessage for numbers below 0. Unpacking takes about 30 us per entry.
         """
+        check_whole("read: after", after, error=InvalidMessage)
+        check_whole("read: until", until, error=InvalidMessage, none="all")
         try:
             rows = yield from read(partial(statements.read, session, after, until))
         except StoreCorruptError as e:
@@ -110,10 +112,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
             return self.read(session)  # finds and reports the damaged entry
 
         def message(number: int, body: bytes) -> Msg:
-            try:
-                return records.added(body)
-            except StoreCorruptError as e:
-                raise StoreCorruptError(f"{self._place(session, number)}: {e}") from e
+            return self._at(session, number, records.added, body)
 
         def entry(number: int, body: bytes) -> Entry | Stored:
             id_ = records.id_of_added(body)
@@ -123,7 +122,12 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 
     def _sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> Steps[list[SessionInfo]]:
         """The sessions of a user (None: of all users), most recently written first; all, or a page of them."""
-        return (yield from read(partial(statements.sessions, user_id, **page)))
+        infos = yield from read(partial(statements.sessions, user_id, **page))
+        if self._ttl is None:
+            return infos
+        # What was written before the store had a `ttl` expires by it, too.
+        ttl = records.milliseconds(self._ttl)
+        return [i if i.stays or i.expires_at is not None else i._replace(expires_at=i.updated_at + ttl) for i in infos]
 
     sessions, asessions = sync_and_async(_sessions)
 
@@ -151,11 +155,8 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
             found = {}
             for sequence, checksum, body in stored:
                 if sequence in new:
-                    try:
-                        found[sequence] = records.unpack(body, checksum)
-                    except StoreCorruptError as e:
-                        raise StoreCorruptError(f"{self._place(session, sequence)}: {e}") from e
-            return found == {number: old[number] for number in new}
+                    found[sequence] = self._at(session, sequence, records.unpack, body, checksum)
+            return found.keys() == new.keys() and same_entries(found.values(), (old[number] for number in found))
 
         if new:
             rows = [_row(session, number, entry) for number, entry in new.items()]
@@ -168,9 +169,10 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def purge_expired(self) -> int:
         """Delete expired sessions, and return their number."""
         at = records.now()
-        expired = self.database.read(partial(statements.expired, at))
+        due = statements.Due(at, None if self._ttl is None else at - records.milliseconds(self._ttl))
+        expired = self.database.read(partial(statements.expired, due))
         # One transaction per session: a distributed database has all rows of a session in one place.
-        return sum(self.database.write(partial(statements.delete, session, at)) for session in expired)
+        return sum(self.database.write(partial(statements.delete, session, due)) for session in expired)
 
     def revisions(self, session: SessionKey) -> list[Revision]:
         """The earlier states of a session, oldest first; `fork(at=)` takes their `entries`."""
@@ -198,10 +200,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         entries = {}
         for user_id, session_id, number, checksum, body in self.database.read(partial(bodies, places)):
             session = SessionKey(user_id, session_id)
-            try:
-                entries[session, number] = records.unpack(body, checksum)
-            except StoreCorruptError as e:
-                raise StoreCorruptError(f"{self._place(session, number)}: {e}") from e
+            entries[session, number] = self._at(session, number, records.unpack, body, checksum)
         for session, number in set(places) - entries.keys():
             # Deleted meanwhile, or hidden by damage; then reading in order raises.
             for entry in self.read(session, after=number, until=number + 1):
@@ -221,6 +220,13 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         except StoreCorruptError as e:
             raise StoreCorruptError(f"{self._place(session, after + len(entries))}: {e}") from e
         return entries
+
+    def _at(self, session: SessionKey, number: int, read: Callable[..., T], *stored: Any) -> T:
+        """What `read` makes of what is stored of an entry. Raises StoreCorruptError naming its place."""
+        try:
+            return read(*stored)
+        except StoreCorruptError as e:
+            raise StoreCorruptError(f"{self._place(session, number)}: {e}") from e
 
     def _place(self, session: SessionKey, number: int) -> str:
         return f"{self.database.name}: user {session[0]!r}, session {session[1]!r}, sequence {number}"

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from autocontext.errors import Conflict, StoreError
 from autocontext.flows import DoesSteps, Flow, method, sync_and_async
-from autocontext.history.entries import Entry, Sealed
+from autocontext.history.entries import Entry, Sealed, same_entries
 from autocontext.stores.lifecycle import Attempts, Lifecycle, swap_in
 from autocontext.stores.protocol import (
     Entries,
@@ -91,7 +91,8 @@ class EncryptedSessionStore(DoesSteps, Lifecycle):
         first, last = min(new), max(new)
         stored = enumerate(self.store.read(session, after=first, until=last + 1), first)
         sealed = {n: entry for n, entry in stored if n in new}
-        if {n: self._open(session, entry, n) for n, entry in sealed.items()} != {n: old[n] for n in new}:
+        opened = (self._open(session, entry, n) for n, entry in sealed.items())
+        if sealed.keys() != new.keys() or not same_entries(opened, (old[n] for n in sealed)):
             raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
         swap_in(self.store, session, sealed, {n: self._keys.seal(entry, session, n) for n, entry in new.items()})
 
@@ -102,15 +103,13 @@ class EncryptedSessionStore(DoesSteps, Lifecycle):
 
     def _sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> Flow[list[SessionInfo]]:
         """All sessions of a user (None: of all users), most recently written first; all, or a page of them."""
-        infos: list[SessionInfo] = yield method(self.store, "sessions", user_id, **page)
-        return infos
+        return list((yield method(self.store, "sessions", user_id, **page)))
 
     sessions, asessions = sync_and_async(_sessions)
 
     def _delete(self, session: SessionKey) -> Flow[bool]:
         """Delete a session; False if there was none."""
-        there_was: bool = yield method(self.store, "delete", session)
-        return there_was
+        return bool((yield method(self.store, "delete", session)))
 
     delete, adelete = sync_and_async(_delete)
 

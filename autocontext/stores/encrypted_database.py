@@ -13,18 +13,17 @@ from typing import Any, ClassVar, Literal, TypeVar, cast
 from autocontext.errors import ConfigError, StoreCorruptError, StoreError
 from autocontext.stores.closing import awaitable
 from autocontext.stores.copying import rows_after
-from autocontext.stores.database import ENCRYPTION, Database, Params, Row, Schema, Statement, Work
+from autocontext.stores.database import ENCRYPTION, Database, Params, Row, Schema, Statement, Work, rows_of
 from autocontext.stores.database_sessions import DatabaseSessionStore
 from autocontext.stores.encrypted import EncryptedSessionStore
 from autocontext.stores.places import PLACE, PLACES, Place
 from autocontext.stores.sealing import Keyring, Names
-from autocontext.stores.statement_columns import Column, Columns, columns_of
+from autocontext.stores.statement_columns import Columns, columns_of
 
 T = TypeVar("T")
 
 SCHEMA = Schema(
-    ENCRYPTION,
-    (("CREATE TABLE autocontext_keys (name TEXT PRIMARY KEY, key_id TEXT NOT NULL, body BYTEA NOT NULL)",),),
+    ENCRYPTION, (("CREATE TABLE autocontext_keys (name TEXT PRIMARY KEY, key_id TEXT NOT NULL, body BYTEA NOT NULL)",),)
 )
 _NAMES = "names"
 
@@ -134,8 +133,8 @@ class EncryptedDatabase(_Beneath):
         if not statement.params or not any(table in PLACE for table in columns.tables):
             return statement
         if isinstance(statement.params, Mapping):
-            return Statement(statement.sql, self._sealed_params(columns, statement.params))
-        return Statement(statement.sql, [self._sealed_params(columns, params) for params in statement.params])
+            return statement._replace(params=self._sealed_params(columns, statement.params))
+        return statement._replace(params=[self._sealed_params(columns, params) for params in statement.params])
 
     def _sealed_params(self, columns: Columns, params: Params) -> dict[str, Any]:
         values = _values(columns, params)
@@ -163,21 +162,23 @@ class EncryptedDatabase(_Beneath):
     def _opened_row(self, columns: Columns, row: Row, params: Mapping[str, Any]) -> Row:
         if len(row) != len(columns.results):
             raise StoreError(f"a statement on {', '.join(columns.tables)} has results whose columns are not known")
-        found = list(zip(columns.results, row, strict=True))
-        values = {**params, **{column.name: value for column, value in found if column is not None}}
+        found = [(i, column, row[i]) for i, column in enumerate(columns.results) if column is not None]
+        values = {**params, **{column.name: value for _, column, value in found}}
+        stored = [
+            (i, column.name, value, place)
+            for i, column, value in found
+            for place in _places(column.tables, column.name)[:1]
+            if value is not None
+        ]
         opened = list(row)
         # First the columns that rows are looked up by, since texts are bound to them.
-        for wanted in ("names", "texts"):
-            for i, (column, value) in enumerate(found):
-                place = None if column is None or value is None else _place_of(column)
-                if place is None or column is None or column.name not in getattr(place, wanted):
-                    continue
-                if wanted == "names":
-                    opened[i] = self._names.open(str(value), column.name, owner_of(place, values), self.name)
-                    values[column.name] = opened[i]
-                else:
-                    where = f"{self.name}: {place.table}"
-                    opened[i] = self._keys.open_value(value, bound_to(place, column.name, values), where=where)
+        for i, name, value, place in stored:
+            if name in place.names:
+                opened[i] = values[name] = self._names.open(str(value), name, owner_of(place, values), self.name)
+        for i, name, value, place in stored:
+            if name in place.texts:
+                where = f"{self.name}: {place.table}"
+                opened[i] = self._keys.open_value(value, bound_to(place, name, values), where=where)
         return tuple(opened)
 
     # ------------------------------------------------------------------------------------------------------------ keys
@@ -186,15 +187,14 @@ class EncryptedDatabase(_Beneath):
         if self._beneath.read(lambda: self._beneath._version(SCHEMA)) == 0:  # noqa: SLF001 (the same class)
             self._beneath.read(self._nothing_readable)
             self._beneath.ensure(SCHEMA)
-        rows = self._beneath.read(_read_names_key)
-        if not rows:
+        stored = partial(rows_of, "SELECT key_id, body FROM autocontext_keys WHERE name = :name", {"name": _NAMES})
+        if not self._beneath.read(stored):
             self._keep_names_key(Names.new_key())
-            rows = self._beneath.read(_read_names_key)
-        key_id, body = str(rows[0][0]), bytes(rows[0][1])
+        [(key_id, body)] = self._beneath.read(stored)
         if key_id not in self._keys.ids:
             raise StoreError(f"{self.name} is encrypted with key {key_id!r}: pass it, key={{{key_id!r}: ...}}")
         try:
-            return self._keys.open_value(body, [_NAMES], where=self.name)
+            return self._keys.open_value(bytes(body), [_NAMES], where=self.name)
         except StoreCorruptError as e:
             raise StoreError(f"{self.name}: key {key_id!r} is not the one that it is encrypted with") from e
 
@@ -202,15 +202,8 @@ class EncryptedDatabase(_Beneath):
         """Store the key, encrypted with the current one; `again` replaces the stored one."""
         change = "UPDATE SET key_id = excluded.key_id, body = excluded.body" if again else "NOTHING"
         params = {"name": _NAMES, "key_id": self._keys.current, "body": self._keys.seal_value(key, [_NAMES])}
-
-        def work() -> Work[None]:
-            yield Statement(
-                "INSERT INTO autocontext_keys (name, key_id, body) VALUES (:name, :key_id, :body) "
-                f"ON CONFLICT (name) DO {change}",
-                params,
-            )
-
-        self._beneath.write(work)
+        insert = "INSERT INTO autocontext_keys (name, key_id, body) VALUES (:name, :key_id, :body) "
+        self._beneath.write(partial(rows_of, f"{insert}ON CONFLICT (name) DO {change}", params))
 
     def _nothing_readable(self) -> Work[None]:
         for part in (yield from self._beneath.parts()):
@@ -229,22 +222,16 @@ def _values(columns: Columns, params: Params) -> dict[str, Any]:
 
 def _place(tables: tuple[str, ...], column: str, param: str) -> Place:
     """The place that a text goes to."""
-    found = [place for table in tables if (place := _place_of(Column((table,), column))) is not None]
+    found = _places(tables, column)
     if len({(column in place.texts, column in place.names) for place in found}) != 1:
         raise StoreError(f"a statement cannot be encrypted: its parameter {param!r} has no name of one column")
     return found[0]
 
 
-def _place_of(column: Column) -> Place | None:
-    for table in column.tables:
-        place = PLACE.get(table)
-        if place is not None and column.name in (*place.texts, *place.names, *place.readable):
-            return place
-    return None
-
-
-def _read_names_key() -> Work[list[Row]]:
-    return (yield Statement("SELECT key_id, body FROM autocontext_keys WHERE name = :name", {"name": _NAMES}))
+def _places(tables: tuple[str, ...], column: str) -> list[Place]:
+    """The places among these tables that have such a column."""
+    places = [PLACE[table] for table in tables if table in PLACE]
+    return [place for place in places if column in (*place.texts, *place.names, *place.readable)]
 
 
 def bound_to(place: Place, column: str, values: Mapping[str, Any]) -> list[Any]:

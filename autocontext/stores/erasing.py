@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from autocontext.history.edits import Edit
@@ -12,6 +12,7 @@ from autocontext.history.recorded import Stored
 from autocontext.messages import (
     COMPACTION,
     COMPRESS_META,
+    OFFLOAD_UUID,
     PINNED,
     WRITTEN,
     ContentBlock,
@@ -21,6 +22,7 @@ from autocontext.messages import (
     ToolResultBlock,
     ToolUseBlock,
     compacted_by,
+    is_compressed,
 )
 from autocontext.text.rendering import with_tag
 
@@ -34,7 +36,8 @@ def erase_messages(
     """The entries to rewrite, by number, as they are and as they shall be, and which of the ids the session has.
 
     A note loses its text if any message that it replaces is erased. Ledgers and providers' compactions may quote any
-    line, so they lose it if any message before them is erased.
+    line, so they lose it if any message before them is erased. So do the notes of a loaded state, if any message in it
+    is: what they replaced may not be known.
     """
     eraser = _Eraser(ids)
     old, changes = dict[int, Entry](), dict[int, Entry]()
@@ -75,59 +78,56 @@ class _Eraser:
             case NoteReplaced(message=Msg() as ledger) if self._touched:
                 update = {"message": tombstone(ledger)}
             case Offloaded():
-                update = {"messages": self._all(entry.messages)}
-            case Snapshot():
-                update = {"messages": self._snapshot(entry.messages)}
+                update = {"messages": tuple(map(self._message, entry.messages))}
+            case Snapshot() if any(m.id in self._ids for m in entry.messages.values()):
+                update = {"messages": self._snapshot(entry)}
         return entry.model_copy(update=update) if update else entry
 
     def _edit(self, edit: Edit) -> Edit:
         stands_for_erased = not self._touched.isdisjoint(edit.ids or edit.offload)  # or quotes them
         if stands_for_erased:
             self._touched.update(m.id for m in edit.messages)
-        return edit.model_copy(update={"messages": self._all(edit.messages, notes=stands_for_erased)})
+        erased = self._quoting if stands_for_erased else self._message
+        return edit.model_copy(update={"messages": tuple(map(erased, edit.messages))})
 
-    def _snapshot(self, messages: Mapping[str, Msg]) -> dict[str, Msg]:
-        has_erased = any(m.id in self._ids for m in messages.values())
-        quoting = [key for key, m in messages.items() if m.id in self._ids or (has_erased and _may_quote(m))]
-        self._touched.update(quoting)
-        return dict(zip(messages, self._all(messages.values(), notes=has_erased), strict=True))
+    def _snapshot(self, entry: Snapshot) -> dict[str, Msg]:
+        """The messages of a state with a chosen one, which any of its notes may quote."""
+        notes = entry.notes
+        messages = {id_: self._quoting(m, note=id_ in notes) for id_, m in entry.messages.items()}
+        self._touched.update(id_ for id_, m in messages.items() if m is not entry.messages[id_])
+        return messages
 
-    def _all(self, messages: Iterable[Msg], *, notes: bool = False) -> tuple[Msg, ...]:
-        """The messages with the chosen ones erased; with `notes` also the notes and providers' compactions."""
-        return tuple(
-            self._tombstone(m)
-            if m.id in self._ids
-            else tombstone(m)
-            if notes and m.origin is not None
-            else _without_compaction(m)
-            if notes
-            else m
-            for m in messages
-        )
+    def _message(self, msg: Msg) -> Msg:
+        """A message that quotes no other, erased if it is a chosen one."""
+        return self._tombstone(msg) if msg.id in self._ids else msg
+
+    def _quoting(self, msg: Msg, *, note: bool = False) -> Msg:
+        """A message that may quote a chosen one if it is a note or has a provider's compaction: without those words."""
+        if msg.id in self._ids:
+            return self._tombstone(msg)
+        if note or is_compressed(msg):
+            return tombstone(msg)
+        return _without_compaction(msg) if compacted_by(msg) else msg
 
     def _tombstone(self, msg: Msg) -> Msg:
         self.erased_ids.add(msg.id)
         return tombstone(msg)
 
 
-def _may_quote(msg: Msg) -> bool:
-    return msg.origin is not None or bool(compacted_by(msg))
-
-
 def _without_compaction(msg: Msg) -> Msg:
     """The message without a provider's compaction, of which no part can be erased."""
-    if not compacted_by(msg):
-        return msg
     blocks = [TextBlock(text=ERASED) if COMPACTION in b.metadata else b for b in msg.content]
     return msg.model_copy(update={"content": tuple(blocks)})
 
 
 def tombstone(msg: Msg) -> Msg:
     """The message without its texts; id, role, calls, results and the offload tag stay."""
-    text = ERASED if msg.origin is None else with_tag(ERASED, msg.origin.uuid)
     kept = {key: msg.metadata[key] for key in _KEPT_METADATA if key in msg.metadata}
+    uuid = "" if msg.origin is None else msg.origin.uuid
     if isinstance(mark := kept.get(COMPRESS_META), dict):
         kept[COMPRESS_META] = {key: value for key, value in mark.items() if key != WRITTEN}
+        uuid = uuid or str(mark.get(OFFLOAD_UUID, ""))
+    text = with_tag(ERASED, uuid) if uuid else ERASED
     return Msg(
         id=msg.id,
         role=msg.role,

@@ -35,8 +35,8 @@ def load(source: str | Path | TextIO) -> list[Entry]:
 def load_lines(lines: Iterable[str], name: str) -> list[Entry]:
     """The entries of an export. Without the first line, nothing is checked against it.
 
-    Raises InvalidMessage that begins with `name`: for a line that cannot be read, and if lines are missing, moved,
-    changed or cut off.
+    Raises InvalidMessage that begins with `name`: for a line that cannot be read, if lines are missing, moved, changed
+    or cut off, and if there is no entry.
     """
     try:
         every = [line.rstrip("\r\n") for line in lines]
@@ -56,13 +56,13 @@ def load_lines(lines: Iterable[str], name: str) -> list[Entry]:
             problem = _CHAT if _may_be_chat(line) else str(e)
             raise InvalidMessage(f"{name}:{number}: not a line of an exported session: {problem}") from None
         texts.append(line)
-    if head is None and not entries:
-        raise InvalidMessage(f"{name}: not an exported session: it has no entries")
     if head is not None and _checksum(texts) != int(head[2]):
         raise InvalidMessage(
             f"{name}: its {len(texts)} entries are not the {head[1]} that were exported: some were left out, moved, "
             "changed or cut off. Without the first line they are imported as they are"
         )
+    if not entries:
+        raise InvalidMessage(f"{name}: not an exported session: it has no entries")
     return entries
 
 

@@ -123,11 +123,7 @@ class SearchIndex:
         return None if keys is None else [Shard(keys[0], {})]
 
     def _indexed(
-        self,
-        user_id: str,
-        ranges: Sequence[statements.Range],
-        rows: Sequence[Sequence[Row]],
-        made: dict[Key, Outline],
+        self, user_id: str, ranges: Sequence[statements.Range], rows: Sequence[Sequence[Row]], made: dict[Key, Outline]
     ) -> list[list[Key]] | None:
         """The keys of the segments in these ranges, once all their sessions are indexed; `rows` are those of `known`.
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import count
 
 from autocontext.errors import AutoContextError, Conflict, SessionGone
-from autocontext.history.entries import Entry
+from autocontext.history.entries import Entry, same_entries
 from autocontext.history.log import Log, ViewChange
 from autocontext.stores import SessionKey, SessionStore
 from autocontext.stores.protocol import (
@@ -113,10 +113,18 @@ class Journal:
 
     def append_with_retry(self, *entries: Entry) -> None:
         """Commit entries that do not depend on what other processes write; retry after a Conflict."""
+        self.commit_anew(lambda: entries)
+
+    def commit_anew(self, entries: Callable[[], Sequence[Entry]]) -> None:
+        """Commit what `entries` returns, with the lock held; after a Conflict it is asked again, as the log has grown.
+
+        Raises Conflict after 15 seconds, or 100 attempts if these take longer.
+        """
         until = time.monotonic() + _PATIENCE
         for attempt in count():
             try:
-                return self.commit(*entries)
+                with self.lock:
+                    return self.commit(*entries())
             except Conflict as e:
                 if isinstance(e, SessionGone) or (attempt >= _ATTEMPTS and time.monotonic() > until):
                     raise
@@ -144,7 +152,7 @@ class Journal:
             self.whole = False
             self._version = version_of(entries) or version
             self._record(entries)
-            if self._unsure and tuple(entries[: len(self._unsure)]) == self._unsure:
+            if self._unsure and same_entries(entries[: len(self._unsure)], self._unsure):
                 self._arrived = self._unsure
             self._unsure = ()
             self.whole = True
@@ -161,7 +169,7 @@ class Journal:
     def _has_arrived(self, entries: tuple[Entry, ...]) -> bool:
         """Whether an earlier attempt has stored these entries, and only the answer was lost."""
         arrived, self._arrived = self._arrived, ()
-        return arrived == entries
+        return same_entries(arrived, entries)
 
     def _record(self, entries: Sequence[Entry]) -> None:
         self._log.append(entries)

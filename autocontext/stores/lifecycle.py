@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 from autocontext.caches import forget_texts
 from autocontext.errors import Conflict, InvalidMessage
 from autocontext.history.children import ancestors
-from autocontext.history.entries import Entry
-from autocontext.stores.checks import checked_ids
+from autocontext.history.entries import Entry, same_entries
+from autocontext.stores.checks import check_whole, checked_ids
 from autocontext.stores.closing import awaitable
 from autocontext.stores.erasing import erase_messages
 from autocontext.stores.exported import dump_lines, load
@@ -23,7 +23,7 @@ from autocontext.stores.protocol import SessionKey, storable, stored_entries
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from autocontext.stores.protocol import SessionStore
+    from autocontext.stores.protocol import SessionInfo, SessionStore
     from autocontext.stores.search import Filters, Found
 
 
@@ -41,9 +41,10 @@ class Lifecycle:
     ) -> SessionKey:
         """Copy a session, as it was after its first `at` entries (None: all), to a new one of the same user.
 
-        All or nothing. Returns the new key. Raises Conflict if `new_id` is taken, InvalidMessage if there is nothing
-        to copy.
+        All or nothing, but for the expiry: it is the session's, or a later one by the store's `ttl`. Returns the new
+        key. Raises Conflict if `new_id` is taken, InvalidMessage if there is nothing to copy or `at` is no number.
         """
+        check_whole("fork: at", at, error=InvalidMessage, none="all")
         to = SessionKey(session[0], new_id or str(uuid.uuid4()))
         entries = self.read(session, until=at)
         if not entries:
@@ -52,6 +53,10 @@ class Lifecycle:
             self.append(to, entries, after=0)
         except Conflict as e:
             raise Conflict(f"fork: session {to.session_id!r} exists already; choose another new_id") from e
+        infos = {info.key: info for info in self.sessions(to.user_id)}
+        source, fork = infos.get(SessionKey(*session)), infos.get(to)
+        if source and fork and (fork.expires_at is None or source.stays or fork.expires_at < (source.expires_at or 0)):
+            expire_like(self, to, source)
         return to
 
     def delete_tree(self: SessionStore, session: SessionKey) -> int:
@@ -117,9 +122,12 @@ class Lifecycle:
     def export_jsonl(self: SessionStore, session: SessionKey, to: str | Path | TextIO) -> int:
         """Write a session's entries to a file as JSON lines, after a line with their number; returns that number.
 
-        The file is replaced completely or not at all. Only its owner can read it (0600); it is not encrypted.
+        The file is replaced completely or not at all. Only its owner can read it (0600); it is not encrypted. Raises
+        InvalidMessage if there is nothing to export, so that a session that is gone leaves its last export.
         """
         entries = self.read(session)
+        if not entries:
+            raise InvalidMessage(f"export: session {session[1]!r} of user {session[0]!r} has no entries to export")
         lines = dump_lines(entries)
         if isinstance(to, str | Path):
             write_private(to, "".join(lines))
@@ -130,8 +138,8 @@ class Lifecycle:
     def import_jsonl(self: SessionStore, session: SessionKey, source: str | Path | TextIO) -> int:
         """Create a session from exported lines; returns the number of entries.
 
-        Raises InvalidMessage naming a wrong line, also if lines are missing or moved, and Conflict if the session
-        exists; then nothing is stored.
+        Raises InvalidMessage naming a wrong line, also if lines are missing or moved or there is none, and Conflict if
+        the session exists; then nothing is stored.
         """
         entries = load(source)
         try:
@@ -145,6 +153,12 @@ def below(store: SessionStore, session: SessionKey) -> list[SessionKey]:
     """The sessions of a session's children, and of theirs; lists the user's sessions."""
     storable(session)
     return [info.key for info in store.sessions(session[0]) if session[1] in ancestors(info.session_id)]
+
+
+def expire_like(store: SessionStore, session: SessionKey, info: SessionInfo) -> None:
+    """Let a copy of a session expire when the session does."""
+    if info.stays or info.expires_at is not None:
+        store.expire(session, None if info.expires_at is None else info.expires_at / 1000 - time.time())
 
 
 class Attempts:
@@ -169,7 +183,7 @@ def swap_in(store: SessionStore, session: SessionKey, old: Mapping[int, Entry], 
     swap = getattr(store, "swap", None)
     if swap is not None:
         swap(session, old, new)
-    elif any(store.read(session, after=number, until=number + 1) != [old[number]] for number in new):
+    elif not all(same_entries(store.read(session, after=number, until=number + 1), [old[number]]) for number in new):
         raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
     else:
         store.rewrite(session, new)

@@ -291,8 +291,12 @@ def _answer(connection: SyncConnection | AsyncConnection, statement: Statement) 
     except GeneratorExit:
         raise
     except BaseException as e:
-        if (interrupt := _interrupt_of_batch(connection, statement, e)) is not None:
-            raise interrupt from None
+        if isinstance(statement.params, list):
+            # An interrupt may have come between two steps of psycopg's pipeline, which then cannot be used again, and
+            # whose assertions take the place of the interrupt.
+            connection.pgconn.finish()
+            if isinstance(e, AssertionError) and e.__context__ is not None:
+                raise e.__context__ from None
         raise
 
 
@@ -319,18 +323,6 @@ def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
     while cursor.pgresult is not None and not cursor.pgresult.nfields and cursor.nextset():
         pass
     return cursor.pgresult is not None and cursor.pgresult.nfields > 0
-
-
-def _interrupt_of_batch(connection: _Watched, statement: Statement, error: BaseException) -> BaseException | None:
-    """Close a connection whose batch of statements was interrupted; returns the interrupt if `error` hides it.
-
-    The interrupt may have come between two steps of psycopg's pipeline, which then cannot be used again, and whose
-    assertions take the place of the interrupt.
-    """
-    if not isinstance(statement.params, list):
-        return None
-    connection.pgconn.finish()
-    return error.__context__ if isinstance(error, AssertionError) else None
 
 
 def _keeps_backslashes(connection: _Watched) -> bool:

@@ -19,7 +19,8 @@ def write_private(path: str | Path, text: str) -> None:
         target.write_text(text, encoding="utf-8")
         return
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        # Not with the whole name in it, which may be as long as the file system takes.
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:20]}.", suffix=".part", dir=target.parent)
     except OSError as e:
         raise type(e)(e.errno, e.strerror, str(path)) from None  # the caller's file, not the one beside it
     try:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, Self, TypedDict, TypeVar
 from autocontext.errors import ConfigError, Conflict, InvalidMessage, SessionGone, short
 from autocontext.history.entries import Entry
 from autocontext.history.recorded import Stored
-from autocontext.stores.checks import check_id
+from autocontext.stores.checks import check_id, plain
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def storable(session: SessionKey) -> SessionKey:
         raise InvalidMessage(f"session must be a SessionKey(user_id, session_id) (got {short(session)})")
     for field, value in zip(SessionKey._fields, session, strict=True):
         check_id(field, value, InvalidMessage)
-    return SessionKey(*session)
+    return SessionKey(*map(plain, session))
 
 
 class Version(NamedTuple):

@@ -36,21 +36,16 @@ _KNOWN = b"""<!-- CONTEXT_OFFLOAD: uuid= -->"}],"metadata":{"_compress_meta":{"o
 "name":"user","content":[{"type":"text","text":"","timestamp":"2026-01-01T00:00:00.000+00:00"}}"""
 """The compressor's dictionary: common parts of entries. Never change it: stored entries need it."""
 
-_SIGNS = tuple(
-    (phrase, bytes((sign,)))
-    for sign, phrase in enumerate(
-        (
-            b'{"type":"added","message":{"id":"',
-            b'","role":"user","name":"user","content":[{"type":"',
-            b'","role":"assistant","name":"assistant","content":[{"type":"',
-            b'","role":"tool","name":"tool","content":[{"type":"tool_result","id":"',
-            b'text","text":"',
-            b'tool_use","id":"',
-            b'}],"timestamp":"',
-        ),
-        start=1,
-    )
+_PHRASES = (
+    b'{"type":"added","message":{"id":"',
+    b'","role":"user","name":"user","content":[{"type":"',
+    b'","role":"assistant","name":"assistant","content":[{"type":"',
+    b'","role":"tool","name":"tool","content":[{"type":"tool_result","id":"',
+    b'text","text":"',
+    b'tool_use","id":"',
+    b'}],"timestamp":"',
 )
+_SIGNS = tuple((phrase, bytes((sign,))) for sign, phrase in enumerate(_PHRASES, 1))
 """Common phrases, each with the control character that replaces it: JSON has none. Never change these, either."""
 
 _ADDED_SIGN = _SIGNS[0][1]
@@ -172,4 +167,9 @@ def now() -> int:
 def expiry(ttl: float | None) -> int | None:
     """The time in `ttl` seconds, in milliseconds since 1970; None stays None."""
     seconds = checked_seconds("ttl", ttl, past=True)
-    return None if seconds is None else now() + int(seconds * 1000)
+    return None if seconds is None else now() + milliseconds(seconds)
+
+
+def milliseconds(seconds: float) -> int:
+    """A length of time in whole milliseconds."""
+    return int(seconds * 1000)

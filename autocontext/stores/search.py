@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -12,7 +13,7 @@ from typing import NamedTuple, TypeAlias, TypedDict, Unpack
 from autocontext.errors import InvalidMessage, short
 from autocontext.history.entries import Entry
 from autocontext.notes.notes import LOOKING
-from autocontext.stores.checks import check_text
+from autocontext.stores.checks import check_text, check_whole
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.search_blocks import bm25, telling
 from autocontext.stores.search_index import Segment, messages_of, milliseconds, searchable, segments
@@ -45,6 +46,14 @@ class Found(NamedTuple):
     """From 0 to 1; compares results of one search."""
     number: int | None = None
     """Its number in the session: 41 for "m41". None for a message that only `offload` has stored."""
+
+
+class Hit(NamedTuple):
+    """A result without its snippet."""
+
+    found: Found
+    place: int
+    """Index of the message among those of its log entry: there, several may have one id."""
 
 
 class Question(NamedTuple):
@@ -83,19 +92,21 @@ def question(text: str, limit: int, **filters: Unpack[Filters]) -> Question:
     The first terms of the text count, each once; stop words only if there are no other words.
     """
     check_text("search: text", text, InvalidMessage)
-    if limit < 1:
-        raise InvalidMessage(f"search: limit must be 1 or more (got {limit!r})")
+    check_whole("search: limit", limit, 1, InvalidMessage)
     if unknown := filters.keys() - Filters.__annotations__.keys():
         raise InvalidMessage(
             f"search: there is no {min(unknown)!r}; one can ask for {', '.join(Filters.__annotations__)}"
         )
-    numbers = filters.get("numbers")
-    if numbers is not None and not (len(numbers) == 2 and all(isinstance(number, int) for number in numbers)):
+    tool, numbers = filters.get("tool"), filters.get("numbers")
+    if tool is not None:
+        check_text("search: tool", tool, InvalidMessage)
+    pair = isinstance(numbers, tuple | list) and len(numbers) == 2 and all(isinstance(n, int) for n in numbers)
+    if numbers is not None and not pair:
         raise InvalidMessage(f"search: numbers must be the first and the last, such as (12, 40) (got {short(numbers)})")
     words = list(dict.fromkeys(terms(text)))
     words = telling(words)[:_MOST_TERMS]
     after, before = _moment("after", filters.get("after")), _moment("before", filters.get("before"))
-    return Question(words, limit, filters.get("tool"), after, before, numbers)
+    return Question(words, limit, tool, after, before, numbers)
 
 
 def _moment(name: str, value: datetime | str | None) -> int | None:
@@ -133,8 +144,8 @@ def _in_use(index: Iterable[tuple[SessionKey, Segment]]) -> list[_Stretch]:
 
 def best_hits(
     asked: Question, index: Iterable[tuple[SessionKey, Segment]], others: tuple[int, int] = (0, 0)
-) -> list[Found]:
-    """The best hits, without their snippets; a score is a share of the highest possible one.
+) -> list[Hit]:
+    """The best hits; a score is a share of the highest possible one.
 
     The segments of a session come together and in order. Only messages of these segments, and the `others` without any
     of the terms (their number, and words), count for how rare a word is. An agent's earlier searches and reloads repeat
@@ -199,10 +210,12 @@ def _newness(stretch: _Stretch, i: int) -> tuple[int, SessionKey, int, int]:
     return stretch.segment.messages.times[i] or 0, *_stands(stretch, i)
 
 
-def _hit(score: float, stretch: _Stretch, i: int) -> Found:
+def _hit(score: float, stretch: _Stretch, i: int) -> Hit:
     session, segment, before = stretch
-    number = segment.messages.numbers[i]
-    return Found(session, segment.ids[i], segment.messages.sequences[i], "", score, before + number if number else None)
+    messages = segment.messages
+    sequence, number = messages.sequences[i], messages.numbers[i]
+    found = Found(session, segment.ids[i], sequence, "", score, before + number if number else None)
+    return Hit(found, i - bisect_left(messages.sequences, sequence))
 
 
 def find(
@@ -215,16 +228,16 @@ def find(
 
 
 def with_snippets(
-    query: str, hits: Sequence[Found], read: Callable[[Sequence[EntryAt]], Mapping[EntryAt, Entry]]
+    query: str, hits: Sequence[Hit], read: Callable[[Sequence[EntryAt]], Mapping[EntryAt, Entry]]
 ) -> list[Found]:
     """The hits with snippets; `read` returns the entries. Leaves out messages that were deleted meanwhile."""
-    entries = read(sorted({(hit.session, hit.sequence) for hit in hits}))
+    entries = read(sorted({(found.session, found.sequence) for found, _ in hits}))
     results = []
-    for hit in hits:
-        entry = entries.get((hit.session, hit.sequence))
-        msg = next((m for m in messages_of(entry) if m.id == hit.message_id), None) if entry is not None else None
-        if msg is not None:
-            results.append(hit._replace(snippet=snippet(query, searchable(msg))))
+    for found, place in hits:
+        entry = entries.get((found.session, found.sequence))
+        msg = next(islice(messages_of(entry), place, None), None) if entry is not None else None
+        if msg is not None and msg.id == found.message_id:
+            results.append(found._replace(snippet=snippet(query, searchable(msg))))
     return results
 
 

@@ -13,7 +13,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, pairwise, repeat
 from typing import Any
@@ -54,8 +54,7 @@ class Block:
 
     @cached_property
     def _vocabulary(self) -> bytes:
-        vocabulary: bytes = self._load(0)
-        return vocabulary
+        return bytes(self._load(0))
 
     @cached_property
     def _lowered(self) -> bytes:
@@ -93,13 +92,11 @@ class Block:
 
     @cached_property
     def _text(self) -> str:
-        text: str = self._load(1)
-        return text
+        return str(self._load(1))
 
     @cached_property
     def _runs(self) -> str:
-        runs: str = self._load(2)
-        return runs
+        return str(self._load(2))
 
     @cached_property
     def _places(self) -> tuple[int, Sequence[int], Sequence[int]]:
@@ -215,7 +212,9 @@ class BlockWriter:
 
     def _begin(self) -> None:
         self._first = self.count
-        self._codes: defaultdict[str, str] = defaultdict(map(chr, _points()).__next__)
+        # No halves of a pair: UTF-16 would take two of them for one character.
+        points = chain(range(_SURROGATES.start), range(_SURROGATES.stop, 0x110000))
+        self._codes: defaultdict[str, str] = defaultdict(map(chr, points).__next__)
         self._words: list[str] = []
         self._runs: list[str] = []
 
@@ -258,11 +257,6 @@ class BlockWriter:
 def _ends(texts: Sequence[str]) -> list[int]:
     end = 0
     return [end := end + len(text) for text in texts]
-
-
-def _points() -> Iterator[int]:
-    """Numbers of characters that are no halves of a pair: UTF-16 would take two of them for one character."""
-    return chain(range(_SURROGATES.start), range(_SURROGATES.stop, 0x110000))
 
 
 def _code(line: int) -> str:

@@ -26,8 +26,8 @@ _LARGEST = 2_000_000
 """Characters after which a segment ends: it is rebuilt as a whole while the session grows."""
 BEFORE = 32
 """Entries before a segment that may have the calls for its first results."""
-FORMAT = 3
-"""Increase it when `terms` changes: stores rebuild segments of another format."""
+FORMAT = 4
+"""Increase it when `terms` or what is left out changes: stores rebuild segments of another format."""
 _HEAD = struct.Struct("<II")
 """The checksum of everything after it, and the length of the head."""
 _LEVEL = 2
@@ -68,13 +68,11 @@ class Segment:
     @cached_property
     def ids(self) -> list[str]:
         """The ids of the messages."""
-        ids: list[str] = json.loads(self._load(1))
-        return ids
+        return list(json.loads(self._load(1)))
 
     @cached_property
     def _tools(self) -> Mapping[str, list[int]]:
-        tools: dict[str, list[int]] = json.loads(self._load(2))
-        return tools
+        return dict(json.loads(self._load(2)))
 
     def of_tool(self, name: str) -> Collection[int]:
         """The places of the messages that call a tool or have a result of it."""
@@ -180,8 +178,9 @@ class _Writer:
             self._empty(sequence)
             numbers = {id_: number for number, id_ in enumerate(entry.original, 1)}
             self._originals = len(numbers)
+            notes = entry.notes
             for id_, msg in entry.messages.items():
-                if msg.origin is None:
+                if id_ not in notes:
                     self._put(sequence, msg, numbers.get(id_, 0))
 
     def _put(self, sequence: int, msg: Msg, number: int) -> None:
@@ -251,7 +250,8 @@ def messages_of(entry: Entry) -> Iterable[Msg]:
         case Offloaded():
             return entry.messages
         case Snapshot():
-            return [m for m in entry.messages.values() if m.origin is None]
+            notes = entry.notes
+            return [m for id_, m in entry.messages.items() if id_ not in notes]
     return ()
 
 
@@ -260,12 +260,10 @@ def searchable(msg: Msg) -> str:
     texts = []
     for block in msg.content:
         match block:
-            case TextBlock():
+            case TextBlock() | ToolResultBlock():
                 texts.append(block.text)
             case ThinkingBlock():
                 texts.append(block.thinking)
             case ToolUseBlock():
                 texts += [block.name, *texts_in(block.input)]
-            case ToolResultBlock():
-                texts.append(block.text)
     return "\n".join(texts)

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from autocontext.errors import Conflict, StoreCorruptError
-from autocontext.stores.database import Row, Statement, Work
+from autocontext.stores.database import Row, Statement, Work, rows_of
 from autocontext.stores.outlines import LOW, Sums
 from autocontext.stores.protocol import SessionKey, Version, storable
 from autocontext.stores.session_statements import hold
@@ -24,7 +24,6 @@ Range: TypeAlias = tuple[str, str | None]
 
 None: up to the last one; the same id twice: this one.
 """
-EVERY: Range = ("", None)
 
 
 class Known(NamedTuple):
@@ -84,12 +83,10 @@ def _within(within: Range, number: str = "") -> tuple[str, dict[str, str]]:
     storable(SessionKey("", first))
     if first == end:
         return f" AND s.session_id = :first{number}", {f"first{number}": first}
+    condition, bounds = f" AND s.session_id >= :first{number}", {f"first{number}": first}
     if end is None:
-        return f" AND s.session_id >= :first{number}", {f"first{number}": first}
-    return (
-        f" AND s.session_id >= :first{number} AND s.session_id < :end{number}",
-        {f"first{number}": first, f"end{number}": end},
-    )
+        return condition, bounds
+    return f"{condition} AND s.session_id < :end{number}", {**bounds, f"end{number}": end}
 
 
 def put(session: SessionKey, version: Version, segments: list[tuple[int, int, bytes]]) -> Work[None]:
@@ -135,9 +132,9 @@ def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:
     return found
 
 
-def forget(user_id: str) -> Work[None]:
+def forget(user_id: str) -> Work[list[Row]]:
     """Delete the segments of a user."""
-    yield Statement("DELETE FROM autocontext_search WHERE user_id = :user_id", {"user_id": user_id})
+    return rows_of("DELETE FROM autocontext_search WHERE user_id = :user_id", {"user_id": user_id})
 
 
 def _scope(user_id: str, session_id: str | None) -> dict[str, str]:

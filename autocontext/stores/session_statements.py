@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
 from autocontext.stores.checks import check_id, check_whole
-from autocontext.stores.database import Alone, OnSqlite, Row, Schema, Statement, Work
+from autocontext.stores.database import Alone, OnSqlite, Row, Schema, Statement, Work, rows_of
 from autocontext.stores.places import forget
 from autocontext.stores.protocol import SessionInfo, SessionKey, Version, check_version, new_version, storable
 from autocontext.stores.records import NEVER, now
@@ -16,25 +16,18 @@ SCHEMA = Schema(
     "sessions",
     (
         (
-            (
-                "CREATE TABLE autocontext_sessions (user_id TEXT NOT NULL, session_id TEXT NOT NULL, "
-                "entries BIGINT NOT NULL, edition BIGINT NOT NULL, created_at BIGINT NOT NULL, "
-                "updated_at BIGINT NOT NULL, expires_at BIGINT, PRIMARY KEY (user_id, session_id))"
-            ),
-            (
-                "CREATE TABLE autocontext_entries (user_id TEXT NOT NULL, session_id TEXT NOT NULL, "
-                "sequence BIGINT NOT NULL, batch BIGINT NOT NULL, checksum BIGINT NOT NULL, body BYTEA NOT NULL, "
-                "PRIMARY KEY (user_id, session_id, sequence))"
-            ),
-            (
-                "CREATE INDEX autocontext_sessions_expiry ON autocontext_sessions (expires_at) "
-                "WHERE expires_at IS NOT NULL"
-            ),
-            (
-                "CREATE TABLE autocontext_search (user_id TEXT NOT NULL, session_id TEXT NOT NULL, "
-                "start BIGINT NOT NULL, until BIGINT NOT NULL, body BYTEA NOT NULL, "
-                "PRIMARY KEY (user_id, session_id, start))"
-            ),
+            """CREATE TABLE autocontext_sessions (
+                user_id TEXT NOT NULL, session_id TEXT NOT NULL, entries BIGINT NOT NULL, edition BIGINT NOT NULL,
+                created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, expires_at BIGINT,
+                PRIMARY KEY (user_id, session_id))""",
+            """CREATE TABLE autocontext_entries (
+                user_id TEXT NOT NULL, session_id TEXT NOT NULL, sequence BIGINT NOT NULL, batch BIGINT NOT NULL,
+                checksum BIGINT NOT NULL, body BYTEA NOT NULL, PRIMARY KEY (user_id, session_id, sequence))""",
+            """CREATE INDEX autocontext_sessions_expiry ON autocontext_sessions (expires_at)
+                WHERE expires_at IS NOT NULL""",
+            """CREATE TABLE autocontext_search (
+                user_id TEXT NOT NULL, session_id TEXT NOT NULL, start BIGINT NOT NULL, until BIGINT NOT NULL,
+                body BYTEA NOT NULL, PRIMARY KEY (user_id, session_id, start))""",
         ),
         (
             # NULL in rows that a library of version 1 has written or still writes.
@@ -56,7 +49,8 @@ SCHEMA = Schema(
         ),
     ),
 )
-_SESSION = "user_id = :user_id AND session_id = :session_id"
+OF_SESSION = "user_id = :user_id AND session_id = :session_id"
+"""The condition of a statement about one session, whose parameters are those of `params_of`."""
 _IDENTITY = "COALESCE(identity, created_at)"
 """Sessions of version 1 have no identity; no two of one name began in the same millisecond."""
 FIRST = 0
@@ -90,12 +84,8 @@ def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
     if not before:
         yield from refused(rows[0], version)
         return
-    [(previous,)] = before
-    if len(rows) == 1:
-        yield Statement(_ADD, {**rows[0], "previous": previous})
-    else:
-        links = [previous, *(row["checksum"] for row in rows[:-1])]
-        yield Statement(_ADD, [{**row, "previous": link} for row, link in zip(rows, links, strict=True)])
+    links = [before[0][0], *(row["checksum"] for row in rows[:-1])]
+    yield Statement(_ADD, [{**row, "previous": link} for row, link in zip(rows, links, strict=True)])
 
 
 def moving(rows: list[dict[str, Any]], version: Version | None, expires_at: int | None) -> tuple[str, dict[str, Any]]:
@@ -120,13 +110,10 @@ def moving(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
 def refused(first: dict[str, Any], version: Version | None) -> Work[None]:
     """Raise the reason why this row cannot be appended, unless it is stored already."""
     session, after = SessionKey(first["user_id"], first["session_id"]), first["sequence"]
-    known = yield Statement(
-        f"SELECT entries, {_IDENTITY}, edition FROM autocontext_sessions WHERE {_SESSION}", _params(session)
-    )
-    size, *found = known[0] if known else (0,)
+    size, _, *found = yield from _counted(session)
     batch = yield Statement(
-        f"SELECT batch FROM autocontext_entries WHERE {_SESSION} AND sequence = :after",
-        {**_params(session), "after": after},
+        f"SELECT batch FROM autocontext_entries WHERE {OF_SESSION} AND sequence = :after",
+        {**params_of(session), "after": after},
     )
     # The same batch: an earlier attempt of this append succeeded, and only its answer was lost.
     if batch != [(first["batch"],)]:
@@ -137,20 +124,17 @@ def refused(first: dict[str, Any], version: Version | None) -> Work[None]:
 
 def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
     """The rows from `after` on, before `until`; None: all, even rows after the session's end."""
-    known = yield Statement(
-        f"SELECT entries, head, {_IDENTITY}, edition FROM autocontext_sessions WHERE {_SESSION}", _params(session)
-    )
-    size, head, *version = known[0] if known else (0, None)
+    size, head, *version = yield from _counted(session)
     if not isinstance(size, int):
         raise StoreCorruptError("the row of the session is damaged; restore the database from a backup")
     end = size if until is None else min(size, until)
     bounds = {"after": after, "before": after - 1, **({} if until is None else {"until": end})}
     rows = yield Statement(
         "SELECT sequence, checksum, previous, CASE WHEN sequence >= :after THEN body END FROM autocontext_entries "
-        f"WHERE {_SESSION} AND sequence >= :before "
+        f"WHERE {OF_SESSION} AND sequence >= :before "
         + ("" if until is None else "AND sequence < :until ")
         + "ORDER BY sequence",
-        {**_params(session), **bounds},
+        {**params_of(session), **bounds},
     )
     return Rows(end, rows, head if until is None else None, Version(*version) if version else None)
 
@@ -184,13 +168,34 @@ def sessions(
     return [info._replace(expires_at=None, stays=True) if info.expires_at == NEVER else info for info in infos]
 
 
-def delete(session: SessionKey, expired_at: int | None = None) -> Work[bool]:
-    """Delete a session; with `expired_at`, only if it had expired by then."""
+class Due(NamedTuple):
+    """Which sessions have expired."""
+
+    at: int
+    """By this time."""
+    since: int | None = None
+    """Of the sessions without a time of their own, those that were last written by this time; None: none."""
+
+    @property
+    def condition(self) -> str:
+        """In SQL."""
+        if self.since is None:
+            return "expires_at <= :at"
+        return "(expires_at <= :at OR (expires_at IS NULL AND updated_at <= :since))"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of the condition."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def delete(session: SessionKey, due: Due | None = None) -> Work[bool]:
+    """Delete a session; with `due`, only if it has expired."""
     rows = yield Statement(
-        f"DELETE FROM autocontext_sessions WHERE {_SESSION} "
-        + ("" if expired_at is None else "AND expires_at <= :expired_at ")
+        f"DELETE FROM autocontext_sessions WHERE {OF_SESSION} "
+        + ("" if due is None else f"AND {due.condition} ")
         + "RETURNING entries",
-        {**_params(session), **({} if expired_at is None else {"expired_at": expired_at})},
+        {**params_of(session), **({} if due is None else due.params)},
     )
     if rows:
         yield from forget(*session, whole=True)
@@ -215,26 +220,24 @@ def rewrite(
     yield Statement(
         # The first statement, because it locks the session: of two rewriting transactions one waits here.
         f"UPDATE autocontext_sessions SET edition = edition + {0 if resealed else 1}, "
-        f"head = CASE WHEN entries = :entries THEN :head ELSE head END WHERE {_SESSION}",
-        {**_params(session), "entries": last["sequence"] + 1, "head": last["checksum"]},
+        f"head = CASE WHEN entries = :entries THEN :head ELSE head END WHERE {OF_SESSION}",
+        {**params_of(session), "entries": last["sequence"] + 1, "head": last["checksum"]},
     )
     if unchanged is not None:
         numbers = [row["sequence"] for row in rows]
         stored = yield Statement(
-            f"SELECT sequence, checksum, body FROM autocontext_entries WHERE {_SESSION} "
+            f"SELECT sequence, checksum, body FROM autocontext_entries WHERE {OF_SESSION} "
             "AND sequence >= :first AND sequence <= :last ORDER BY sequence",
-            {**_params(session), "first": min(numbers), "last": max(numbers)},
+            {**params_of(session), "first": min(numbers), "last": max(numbers)},
         )
         if not unchanged(stored):
             raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
+    change = "UPDATE autocontext_entries SET checksum = :checksum, body = :body"
+    yield Statement(f"{change} WHERE {OF_SESSION} AND sequence = :sequence", rows)
     yield Statement(
-        f"UPDATE autocontext_entries SET checksum = :checksum, body = :body WHERE {_SESSION} AND sequence = :sequence",
-        rows,
-    )
-    yield Statement(
-        f"UPDATE autocontext_entries SET previous = :checksum WHERE {_SESSION} AND sequence = :next "
+        f"UPDATE autocontext_entries SET previous = :checksum WHERE {OF_SESSION} AND sequence = :next "
         "AND previous IS NOT NULL",
-        [{**_params(session), "checksum": row["checksum"], "next": row["sequence"] + 1} for row in rows],
+        [{**params_of(session), "checksum": row["checksum"], "next": row["sequence"] + 1} for row in rows],
     )
     if not resealed:
         yield from forget(*session, whole=False)
@@ -242,17 +245,17 @@ def rewrite(
 
 def version(session: SessionKey) -> Work[Version | None]:
     """The version of a session; None for an unknown one."""
-    rows = yield Statement(f"SELECT {_IDENTITY}, edition FROM autocontext_sessions WHERE {_SESSION}", _params(session))
-    return Version(*rows[0]) if rows else None
+    _, _, *version = yield from _counted(session)
+    return Version(*version) if version else None
 
 
 def hold(session: SessionKey, expected: Version) -> Work[None]:
     """Lock a session against rewriting and deleting until the transaction ends. Raises Conflict if it has changed."""
     held = yield Statement(
         # Changes nothing, but locks the row.
-        f"UPDATE autocontext_sessions SET edition = edition WHERE {_SESSION} AND edition = :edition "
+        f"UPDATE autocontext_sessions SET edition = edition WHERE {OF_SESSION} AND edition = :edition "
         f"AND {_IDENTITY} = :identity RETURNING edition",
-        {**_params(session), **expected._asdict()},
+        {**params_of(session), **expected._asdict()},
     )
     if not held:
         raise Conflict(f"session {session[1]!r} was rewritten or deleted since it was read: read it again")
@@ -261,29 +264,33 @@ def hold(session: SessionKey, expected: Version) -> Work[None]:
 def expire(session: SessionKey, expires_at: int | None) -> Work[bool]:
     """Set when a session expires (None: never); appends do not shorten that. False for an unknown one."""
     done = yield Statement(
-        f"UPDATE autocontext_sessions SET expires_at = :expires_at WHERE {_SESSION} RETURNING entries",
-        {**_params(session), "expires_at": NEVER if expires_at is None else expires_at},
+        f"UPDATE autocontext_sessions SET expires_at = :expires_at WHERE {OF_SESSION} RETURNING entries",
+        {**params_of(session), "expires_at": NEVER if expires_at is None else expires_at},
     )
     return bool(done)
 
 
-def expired(at: int) -> Work[list[SessionKey]]:
-    """The sessions that had expired by a time."""
-    rows = yield Statement("SELECT user_id, session_id FROM autocontext_sessions WHERE expires_at <= :at", {"at": at})
+def expired(due: Due) -> Work[list[SessionKey]]:
+    """The sessions that have expired."""
+    rows = yield Statement(f"SELECT user_id, session_id FROM autocontext_sessions WHERE {due.condition}", due.params)
     return [SessionKey(*row) for row in rows]
 
 
 def batches(session: SessionKey) -> Work[list[Row]]:
     """Each batch of a session with the sequence of its last entry, in order."""
-    return (
-        yield Statement(
-            f"SELECT batch, MAX(sequence) FROM autocontext_entries WHERE {_SESSION} GROUP BY batch ORDER BY 2",
-            _params(session),
-        )
-    )
+    sql = f"SELECT batch, MAX(sequence) FROM autocontext_entries WHERE {OF_SESSION} GROUP BY batch ORDER BY 2"
+    return rows_of(sql, params_of(session))
 
 
-def _params(session: SessionKey) -> dict[str, Any]:
+def _counted(session: SessionKey) -> Work[Row]:
+    """Number of entries, head, identity and edition of a session; (0, None) for an unknown one."""
+    sql = f"SELECT entries, head, {_IDENTITY}, edition FROM autocontext_sessions WHERE {OF_SESSION}"
+    rows = yield Statement(sql, params_of(session))
+    return rows[0] if rows else (0, None)
+
+
+def params_of(session: SessionKey) -> dict[str, Any]:
+    """The parameters of OF_SESSION. Raises InvalidMessage for a key that no store can hold."""
     return storable(session)._asdict()
 
 
@@ -297,7 +304,7 @@ ANY = Version(-1, -1)
 """Stands for any version; no session has it."""
 OF_VERSION = f":identity IN ({ANY.identity}, {_IDENTITY}) AND :edition IN ({ANY.edition}, edition)"
 _MOVED = "UPDATE autocontext_sessions SET entries = :then, updated_at = :at, previous = head, head = :head"
-_AFTER = f"WHERE {_SESSION} AND entries = :after AND {OF_VERSION} RETURNING previous"
+_AFTER = f"WHERE {OF_SESSION} AND entries = :after AND {OF_VERSION} RETURNING previous"
 _GO_ON = f"{_MOVED} {_AFTER}"
 # A statement of its own, because setting a column writes its index, even with the same value.
 _GO_ON_EXPIRING = (
@@ -310,5 +317,5 @@ _ADD = (
 _ADD_ONE = (  # the table's trigger advances the counter
     "INSERT INTO autocontext_entries (user_id, session_id, sequence, batch, checksum, previous, body) "
     "SELECT user_id, session_id, entries, :batch, :checksum, head, :body FROM autocontext_sessions "
-    f"WHERE {_SESSION} AND entries = :sequence AND {OF_VERSION}"
+    f"WHERE {OF_SESSION} AND entries = :sequence AND {OF_VERSION}"
 )

@@ -39,6 +39,7 @@ _WAYS_OUT = {
     "42501": "this user may not do that: grant it the rights to the tables",
     "28": "the login was refused: check user and password",
     "3D": "there is no such database: create it first",
+    "3F": "the schema of the URL's search_path is missing: create it first (CREATE SCHEMA name)",
     "22": "it does not take a value of this kind or size; nothing was changed",
     "54": "a value is larger than it takes; nothing was changed",
     "42P01": "a table is missing; open the part again, which makes it, or restore a backup",

@@ -20,7 +20,7 @@ from autocontext.flows.forking import part_at_fork
 from autocontext.flows.logs import logger
 from autocontext.stores.checks import checked_patience, checked_place, refused_value
 from autocontext.stores.connections import Connections, Lease
-from autocontext.stores.database import Alone, Database, Row, Statement, Work
+from autocontext.stores.database import Alone, AtOnce, Database, Row, Statement, Work
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -124,7 +124,7 @@ class SqliteDatabase(Database):
         if busy:
             raise StoreError(
                 f"{self.name}: others kept reading it for {self._patience:g} s, so its write-ahead file still holds "
-                "what was erased: call scrub() again when they are done"
+                "what was erased: when they are done, run `autocontext purge` on it, or call scrub() again"
             )
 
     def close(self) -> None:
@@ -201,12 +201,22 @@ class SqliteDatabase(Database):
             if not connection.in_transaction:
                 if isinstance(statement, Alone):
                     return self._with_retries(self._rows, connection, statement)
-                self._with_retries(connection.execute, begin)
+                if isinstance(statement, AtOnce):
+                    self._at_once(connection, begin)
+                else:
+                    self._with_retries(connection.execute, begin)
             return self._rows(connection, statement)
 
         # The one place where a transaction ends: C code, which no interrupt divides, commits it or rolls it back.
         with connection:
             return run(work, rows)
+
+    def _at_once(self, connection: sqlite3.Connection, begin: str) -> None:
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            connection.execute(begin)
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._patience)}")
 
     def _take(self) -> tuple[Lease[sqlite3.Connection], sqlite3.Connection]:
         self._check_usable()

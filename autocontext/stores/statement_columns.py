@@ -16,7 +16,7 @@ _TABLE = re.compile(
     r"\b(?:FROM|JOIN|INTO|UPDATE) (autocontext_\w+)(?: (?:AS )?(?!WHERE\b|SET\b|ON\b|ORDER\b|GROUP\b)(\w+)\b)?"
 )
 _RETURNED = re.compile(r"\bRETURNING (.*)$")
-_SELECTED = re.compile(r"^\(?(?:WITH .*\) ?)?SELECT (?:DISTINCT )?(.*)$")
+_SELECTED = re.compile(r"^(?:WITH .*\) )?SELECT (?:DISTINCT )?(.*?)(?: FROM |$)")  # no result has a FROM of its own
 _PLAIN = re.compile(r"^(?:(?:MIN|MAX)\()?(?:(\w+)\.)?(\w+)\)?$")
 
 
@@ -48,40 +48,17 @@ def columns_of(sql: str) -> Columns:
         aliases |= {table: table, alias or table: table}
     tables = tuple(dict.fromkeys(aliases.values()))
     found = _PARAM.findall(sql)
-    results = tuple(_result(item, aliases, tables) for item in _results(sql))
-    return Columns(
-        tables,
-        {param: "namespace" if name == "ns" else name for param, name, _ in found},
-        results,
-        frozenset(param for param, _, prefix in found if prefix),
-    )
-
-
-def _results(sql: str) -> list[str]:
-    if match := _RETURNED.search(sql):
-        return split(match[1])
-    if match := _SELECTED.match(sql):
-        return split(_until_from(match[1]))
-    return []
+    listed = _RETURNED.search(sql) or _SELECTED.match(sql)
+    results = tuple(_result(item, aliases, tables) for item in (split(listed[1]) if listed else ()))
+    params = {param: "namespace" if name == "ns" else name for param, name, _ in found}
+    return Columns(tables, params, results, frozenset(param for param, _, prefix in found if prefix))
 
 
 def _result(item: str, aliases: dict[str, str], tables: tuple[str, ...]) -> Column | None:
-    if item.startswith("(SELECT "):
-        inner = split(_until_from(item[len("(SELECT ") : -1]))
-        return _result(inner[0], aliases, tables) if len(inner) == 1 else None
     match = _PLAIN.match(item)
     if match is None or match[2].isdigit():
         return None
     return Column((aliases[match[1]],) if match[1] in aliases else tables, match[2])
-
-
-def _until_from(text: str) -> str:
-    """The list of results: everything before the first FROM outside brackets."""
-    for match in re.finditer(r" FROM ", text):
-        before = text[: match.start()]
-        if before.count("(") == before.count(")"):
-            return before
-    return text
 
 
 def split(text: str) -> list[str]:

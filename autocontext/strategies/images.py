@@ -1,4 +1,4 @@
-"""Older images give way to lines that name them, where there are too many, or too many bytes, for one request.
+"""Older images and files give way to lines that name them, where one request has too many, or too many bytes.
 
 It calls no model, and runs before all other steps of a pass. Several images go at once, so that the provider's prompt
 cache breaks once in several images and not at each one.
@@ -15,11 +15,11 @@ from autocontext.config import AutoContextConfig
 from autocontext.events import IMAGES_LEFT_OUT
 from autocontext.history.proposals import Proposal
 from autocontext.history.view import View
-from autocontext.messages import ImageBlock, Msg
+from autocontext.messages import FILE, ImageBlock, Msg, TextBlock
 from autocontext.strategies.selection import stays
 from autocontext.text import rendering
 from autocontext.tokens.media import described
-from autocontext.tokens.request_size import Place, RequestSize, block_size, images_in
+from autocontext.tokens.request_size import Place, RequestSize, block_size, data_in, is_image
 
 if TYPE_CHECKING:
     from autocontext.notes.writer import NoteWriter
@@ -35,22 +35,34 @@ class _Image:
     index: int
     """Of its message in the view."""
     place: Place
-    block: ImageBlock
+    block: ImageBlock | TextBlock
+    """A text carries a file, or an image that the provider made, along."""
     gain: int
     """Bytes that leave the request if a line stands in its place."""
+    counts: bool
+    """Whether it is an image, of which only so many may be in a request."""
+
+    @property
+    def line(self) -> tuple[str, str]:
+        """What stands in its place: a description, and its kind."""
+        if isinstance(self.block, ImageBlock):
+            return described(self.block), "image"
+        return self.block.metadata[FILE]["what"], self.block.metadata[FILE]["kind"]
 
 
 def over_limit(size: RequestSize, config: AutoContextConfig) -> bool:
     """Whether a view of that size has too many images or bytes for one request."""
     most, room = _limits(config)
-    return size.images > most or (size.images > 0 and size.size > room)
+    return size.images > most or (size.may_leave > 0 and size.size > room)
 
 
 class Images:
-    """Replaces images, oldest first, until half of what is allowed remains.
+    """Replaces images, and where there are too many bytes files, oldest first, until half of what is allowed remains.
 
     The newest stay; so do those of the user's last message before others, and those that the model has not answered
-    yet, as long as the bytes allow. System and pinned messages and those of protected tools stay as they are.
+    yet, as long as the bytes allow. Images that it has not answered also stay where no more than the bytes of what has
+    to stay are too many. Such are files that it has not answered, and the newest: without it a question about it has no
+    answer. System and pinned messages and those of protected tools stay as they are.
     """
 
     name = "images"
@@ -73,18 +85,21 @@ class Images:
             return []
         keep = stays(self.config, view, reloads=False)
         movable = [
-            _Image(i, place, block, block_size(block) - _LINE)
+            _Image(i, place, block, block_size(block) - _LINE, is_image(block))
             for i, (id_, m) in enumerate(zip(view.ids, view.messages, strict=True))
-            if self._size_of(id_, m).images and not keep(m)
-            for place, block in images_in(m)
+            if not keep(m) and self._size_of(id_, m).may_leave
+            for place, block in data_in(m)
         ]
+        files = [image for image in movable if not image.counts]
+        fixed = {image.index for image in files if image is files[-1] or image.index > view.latest_word}
+        movable = [image for image in movable if image.counts or image.index not in fixed]
         kept = self._kept(view, movable, total)
         return [image for n, image in enumerate(movable) if n not in kept]
 
     def _kept(self, view: View, movable: list[_Image], total: RequestSize) -> set[int]:
         """Which of the movable images stay, by their places in the list."""
         most, room = _limits(self.config)
-        images = total.images - len(movable)
+        images = total.images - sum(image.counts for image in movable)
         size = total.size - sum(image.gain for image in movable)
         few, little = most, room
         if total.images > most:
@@ -92,18 +107,19 @@ class Images:
         if total.size > room:
             little = min(room, size + max(0, room - size) // 2)
         unseen = view.latest_word + 1
+        hopeless = size > room
         kept: set[int] = set()
         for n in _by_worth(view, movable, unseen):
             image = movable[n]
             if image.index >= unseen and most > 0:
-                stays_in_view = size + image.gain <= room
+                stays_in_view = hopeless or size + image.gain <= room
             elif not kept:
-                stays_in_view = images < most and size + image.gain <= room
+                stays_in_view = (images < most or not image.counts) and size + image.gain <= room
             else:
-                stays_in_view = images < few and size + image.gain <= little
+                stays_in_view = (images < few or not image.counts) and size + image.gain <= little
             if stays_in_view:
                 kept.add(n)
-                images, size = images + 1, size + image.gain
+                images, size = images + image.counts, size + image.gain
         return kept
 
     def propose(self, view: View) -> list[Proposal]:
@@ -111,7 +127,7 @@ class Images:
         by_message: dict[int, dict[Place, str]] = defaultdict(dict)
         for image in self.leaving(view):
             number = self._hand_over.number(view.ids[image.index]) if self._hand_over else None
-            line = rendering.image_left_out(number, described(image.block))
+            line = rendering.media_left_out(number, *image.line)
             by_message[image.index][image.place] = line
         return [
             Proposal(

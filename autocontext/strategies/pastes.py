@@ -26,8 +26,8 @@ _MARK_TOKENS = 90
 _LINE = 400
 """Characters of a line that is left out where the two ends meet."""
 _GAP = "\n…\n"
-_READ = 1_000_000
-"""Characters of a message that are read; of a longer one its ends."""
+_READ, _OF_KEPT = 1_000_000, 2
+"""Characters of a message that are read, and how many times those that are kept; of a longer one its ends."""
 _BEGINNING, _FIRST = 1_000, 1.5
 """Characters at the beginning of a message, at most a third, and worth of what is said there: what is to be done."""
 _INSTRUCTION, _OWN, _EXAMPLE, _PASTED, _REASON = 2.5, 2.0, 1.6, 0.1, 0.8
@@ -85,7 +85,8 @@ def in_part(text: str, characters: int, number: int | None, *, repeats: bool = T
 
     Their own words go before what they have pasted, such as code between fences, diffs and logs; instructions first.
     """
-    read = text if len(text) <= _READ else _ends(text, _READ // 2)
+    most = max(_READ, _OF_KEPT * characters)
+    read = text if len(text) <= most else _ends(text, most // 2)
     short = excerpt(read, characters, _worth_in(read), repeats=repeats)
     if not short.text:
         return rendering.head_and_tail(text, characters)

@@ -84,7 +84,7 @@ class Recall:
         if not tokens or len(tokens) > _MOST_NAMED:
             return []
         shown = "\n".join(text for i, m in enumerate(view.messages) if i != at for text in m.texts()).lower()
-        behind = self._log.numbers(id_ for id_ in view.ids if id_ in self._log.replaced)
+        behind = self._log.held(id_ for id_ in view.ids if id_ in self._log.replaced)
         own = self._log.numbers([view.ids[at]])  # it may have been shortened itself
         unseen = [token for token in tokens if token.lower() not in shown]
         found = mentions(unseen, self._log, [n for n in behind if n not in own]) if unseen else {}

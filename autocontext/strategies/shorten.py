@@ -215,7 +215,7 @@ class Shorten:
 
     def _rated(self, view: View) -> Worth:
         if self._worth is None or not self._worth.is_of(view):
-            self._worth = Worth(view)
+            self._worth = Worth(view, self._hand_over.focus)
         return self._worth
 
     def _in_hand(self, view: View, places: Container[int]) -> dict[int, int]:

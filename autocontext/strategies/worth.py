@@ -19,6 +19,8 @@ _MOST_VALUES = 3
 _TAKEN_UP, _VALUE, _ASKED, _REASON, _WORDS = 2.0, 0.3, 0.5, 0.8, 0.1
 """Worth of a value or line that a later message uses, of any value, of a word of the request or of the step that
 follows, of a line like an error, of anything else with a letter."""
+_FOCUSED = 60.0
+"""Worth of the pieces that have most words of what somebody wants to keep first, also where all lines begin alike."""
 _LEAST_LINE = 8
 """Characters of a line that a later call repeats by no chance: what it edits."""
 _REPEATED = 0.05
@@ -43,7 +45,8 @@ _MARKUP = re.compile(
 class Worth:
     """Rates pieces of results by what stands in a view."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, focus: str = "") -> None:
+        """`focus` is what somebody wants to keep first."""
         # Imported here: what the notes need is not needed before the first pass.
         from autocontext.notes.values import argument_values, known_values  # noqa: PLC0415
 
@@ -67,7 +70,10 @@ class Worth:
                 self._last_seen.update((measure[1], i) for measure in map(MEASURE.fullmatch, said) if measure)
         users = [m.text for m in view.messages if is_user_turn(m)]
         asked = f"{users[0][:_REQUEST]}\n{users[-1][:_REQUEST]}" if users else ""
-        self._asked = frozenset(terms(asked))
+        self._asked, self._focus = frozenset(terms(asked)), frozenset(terms(focus))
+        about = (len(self._focus.intersection(terms(piece))) for piece in self._last_seen) if self._focus else ()
+        self._most_about = max(about, default=0)
+        """Most words of the focus that one piece has."""
         self._called: dict[int, list[ToolUseBlock]] = {}
         """By place, the calls whose results stand there."""
         for pair in view.answers:
@@ -138,6 +144,7 @@ class Worth:
         values, words = self._values_in(piece), frozenset(terms(piece))
         taken = sum(1 for value in self._used_of(piece) if self._last_use.get(value, -1) > index)
         asked = min(len(self._asked & words), _MOST_VALUES) + min(len(step & words), _MOST_VALUES)
+        about = len(self._focus & words)
         if IMPORT.match(without_number(piece)):
             return _WORDS
         if not taken and not asked and piece.startswith("<") and _MARKUP.fullmatch(piece) and not ERROR.search(piece):
@@ -146,6 +153,7 @@ class Worth:
         if measure is not None and self._last_seen.get(measure[1], -1) > index:  # a later call measures the same
             return 0.0
         worth = _TAKEN_UP * min(taken, _MOST_VALUES) + _VALUE * min(len(values), _MOST_VALUES)
+        worth += _TAKEN_UP * about + _FOCUSED * (0 < about == self._most_about)
         worth += _ASKED * asked + _REASON * (ERROR.search(piece) is not None)
         worth += _WORDS * any(map(str.isalpha, piece))
         # Many records are "pending"; only a longer piece, or one with a number, is the same thing again.

@@ -16,7 +16,7 @@ from autocontext.history.cached import cached_property
 from autocontext.memory import AutoContextMemory, config_of
 from autocontext.models.opening import open_model
 from autocontext.stores import SessionKey
-from autocontext.stores.checks import check_texts
+from autocontext.stores.checks import check_texts, check_whole, plain
 from autocontext.stores.closing import DatabasePart, awaitable
 from autocontext.stores.database import Database
 from autocontext.stores.database_sessions import DatabaseSessionStore
@@ -61,6 +61,7 @@ class AutoContext(DatabasePart):
         key: bytes | Mapping[str, bytes] | None = None,
         current: str | None = None,
     ) -> None:
+        check_whole("memory_tokens", memory_tokens)
         super().__init__(url)
         self.model = model
         self.config = config or AutoContextConfig()
@@ -144,7 +145,7 @@ class AutoContext(DatabasePart):
     def namespace(self, user_id: str) -> str:
         """The content namespace of a user: a user's sessions share equal contents, two users never do."""
         check_texts(user_id=user_id)
-        return f"user:{user_id}"
+        return f"user:{plain(user_id)}"
 
     def injector(self, user_id: str, counter: TokenCounter) -> MemoryInjector | None:
         """Injects a user's memories into contexts; None without a user or with `memory_tokens=0`."""
@@ -154,13 +155,15 @@ class AutoContext(DatabasePart):
 
         return MemoryInjector(self.memories, user_id=user_id, max_tokens=self._memory_tokens, counter=counter)
 
-    def memory_tools(self, user_id: str) -> list[Tool]:
-        """Tools for the model to manage one user's memories; [] without a user."""
+    def memory_tools(self, user_id: str, source: str | None = None) -> list[Tool]:
+        """Tools for the model to manage one user's memories; [] without a user. `source`: the conversation's id."""
         if not user_id:
             return []
         from autocontext.memories import memory_tools  # noqa: PLC0415 (as above)
 
-        return [Tool(t.name, t.schema(), t, t.acall) for t in memory_tools(self.memories, user_id=user_id)]
+        return [
+            Tool(t.name, t.schema(), t, t.acall) for t in memory_tools(self.memories, user_id=user_id, source=source)
+        ]
 
     def erase(self, session_id: str, ids: Iterable[str], *, user_id: str = "") -> int:
         """Erase messages from all parts; returns how many of the ids the session has.
@@ -168,7 +171,9 @@ class AutoContext(DatabasePart):
         Their texts are erased from the log, the saved states, and the user's contents and cached results. Memories
         stay: delete those yourself. Open the session again afterwards.
         """
-        return self._erase(SessionKey(user_id, session_id), ids)
+        erased = self._erase(SessionKey(plain(user_id), plain(session_id)), ids)
+        self.scrub()
+        return erased
 
     aerase = awaitable(erase)
 
@@ -177,11 +182,12 @@ class AutoContext(DatabasePart):
 
         Contents that another session of the user has, too, stay.
         """
-        key = SessionKey(user_id, session_id)
+        key = SessionKey(plain(user_id), plain(session_id))
         theirs = below(self.sessions, key)
         known = bool(theirs or self.sessions.read(key, until=1))
         for each in [*theirs, key]:
             self._erase(each, None)
+        self.scrub()  # may wait for readers, and then fail: all are deleted before
         return known
 
     adelete = awaitable(delete)

@@ -7,7 +7,8 @@ a session; this module finds them by the texts of the messages.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,22 +16,22 @@ from autocontext.cache import leases, rows
 from autocontext.cache.canonical import canonical
 from autocontext.cache.invalidating import ToolCall
 from autocontext.cache.marks import OWN, item_marks, loaded, text_mark, texts
+from autocontext.content import placeholders, planning
+from autocontext.content import queries as contents
 from autocontext.content.contents import candidates
 from autocontext.content.paging import packed
-from autocontext.content.planning import PRUNED
-from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError, UncacheableError
 from autocontext.history.entries import Entry
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, texts_in
 from autocontext.stores.checks import checked_ids
-from autocontext.stores.database import Statement, Work, safe
+from autocontext.stores.database import Statement, Work, rows_of, safe
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.records import now
 from autocontext.stores.search_index import messages_of
+from autocontext.stores.session_statements import OF_SESSION
 
 if TYPE_CHECKING:
     from autocontext.cache.namespace import CacheEntry
-    from autocontext.stores.protocol import SessionKey
     from autocontext.suite import AutoContext
 
 _LONG = 200
@@ -43,25 +44,21 @@ class Said(NamedTuple):
     ids: frozenset[str]
     texts: frozenset[str]
     """The whole texts of their blocks."""
+    rests: frozenset[str]
+    """Handles of contents with the rest of a text; not those that a text only names."""
     handles: frozenset[str]
-    """Handles of contents with the rest of a text."""
+    """These, and those that contents with the texts have, unless another has that: a damaged one is known by nothing
+    else."""
     messages: tuple[Msg, ...]
 
     @classmethod
-    def of(cls, entries: Iterable[Entry], ids: frozenset[str] | None = None) -> Said:
-        """The texts of the messages with these ids (None: all)."""
-        messages = [m for entry in entries for m in messages_of(entry) if ids is None or m.id in ids]
+    def of(cls, entries: Iterable[Entry], chosen: Callable[[str], bool] = lambda _id: True) -> Said:
+        """The texts of the messages whose ids are chosen."""
+        messages = tuple(m for entry in entries for m in messages_of(entry) if chosen(m.id))
         texts = frozenset(text for m in messages for text in _texts(m))
-        marked = {
-            str(block.metadata[PRUNED]["ref"]) for m in messages for block in m.tool_results if PRUNED in block.metadata
-        }
-        return cls(
-            frozenset(m.id for m in messages),
-            texts,
-            # Also those that the texts themselves have: what is damaged is known by nothing else.
-            frozenset(marked.union(map(_handle_of, texts), *(REF.findall(text) for text in texts))),
-            tuple(messages),
-        )
+        rests = frozenset(handle for m in messages for handle in _rests(m))
+        handles = rests.union(next(candidates(packed(text).sha256)) for text in texts)
+        return cls(frozenset(m.id for m in messages), texts, rests, handles, messages)
 
     def holds(self, handle: str, text: str) -> bool:
         """Whether a content comes from these messages."""
@@ -74,15 +71,17 @@ class Said(NamedTuple):
 
 
 def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) -> int:
-    """Erase messages (None: the whole session) from all parts; returns how many of them the session has.
+    """Erase messages (None: the whole session) from all parts; returns how many of them the session has. Then `scrub`.
 
-    Contents and results are erased first, because the log is needed to find them. When a whole session is erased,
-    contents that another session of the user has, too, stay.
+    Contents and results are erased first, because the log is needed to find them. Contents stay that have a key, or the
+    rest of a message that stays; when a whole session is erased, those that another session of the user has, too.
     """
     targets = None if ids is None else checked_ids(ids)
-    said = Said.of(context.sessions.read(session), targets)
+    log = list(context.sessions.read(session))
+    said = Said.of(log) if targets is None else Said.of(log, targets.__contains__)
+    stay = Said.of(log, lambda id_: id_ not in said.ids)
     seen: set[str] = set()
-    texts = _erase_contents(context, session, said, seen, whole=targets is None)
+    texts = _erase_contents(context, session, said, stay, seen, whole=targets is None)
     called = Called(said.messages, texts | said.texts)
     forget = partial(forgetting, session, called, whole=targets is None)
     context.cache_of(session.user_id).discard(called.hold, marks=called.marks())
@@ -93,17 +92,19 @@ def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) 
         else context.sessions.erase(session, targets)
     )
     # Until the log was erased, others could store what they had read of it. Now no put of theirs succeeds.
-    _erase_contents(context, session, said, seen, whole=targets is None)
+    _erase_contents(context, session, said, stay, seen, whole=targets is None)
     context.database.write(forget)
-    context.scrub()
     return int(done)
 
 
-def _erase_contents(context: AutoContext, session: SessionKey, said: Said, seen: set[str], *, whole: bool) -> set[str]:
+def _erase_contents(
+    context: AutoContext, session: SessionKey, said: Said, stay: Said, seen: set[str], *, whole: bool
+) -> set[str]:
     """Delete the contents that come from messages; returns their texts. Those that stay are `seen` the next time."""
     namespace, found = context.namespace(session.user_id), {}
     context.content.purge_expired()
-    for (ref,) in context.database.read(lambda: _handles(namespace)):
+    handles = "SELECT ref FROM autocontext_content WHERE namespace = :ns ORDER BY ref"
+    for (ref,) in context.database.read(partial(rows_of, handles, {"ns": safe(namespace)})):
         if ref in seen:
             continue
         seen.add(ref)
@@ -114,39 +115,41 @@ def _erase_contents(context: AutoContext, session: SessionKey, said: Said, seen:
             text = ""
         if said.holds(ref, text):
             found[ref] = text
-    if whole and found:
-        for other in _others(context, session):
-            found = {ref: text for ref, text in found.items() if not other.holds(ref, text)}
+    if found:
+        for other in (stay, *_others(context, session)):
+            found = {
+                ref: text
+                for ref, text in found.items()
+                if not (other.holds(ref, text) if whole else ref in other.rests)
+            }
     for ref in found:
-        context.content.delete(ref, namespace=namespace)
+        context.database.write(partial(contents.release, namespace, ref, now()))
         seen.remove(ref)
     return set(found.values())
 
 
 def _others(context: AutoContext, session: SessionKey) -> Iterator[Said]:
-    """The texts of each other session of the user, one session at a time."""
+    """The texts of each other session of the user that can be read, one session at a time."""
     for info in context.sessions.sessions(session.user_id):
         if info.key != session:
-            yield Said.of(context.sessions.read(info.key))
+            with suppress(StoreCorruptError):  # what is damaged elsewhere keeps nothing from being erased
+                yield Said.of(context.sessions.read(info.key))
 
 
-def _handle_of(text: str) -> str:
-    """The handle of a content with this text, unless another content has that."""
-    return next(candidates(packed(text).sha256))
-
-
-def _handles(namespace: str) -> Work[list[Any]]:
-    return (
-        yield Statement(
-            "SELECT ref FROM autocontext_content WHERE namespace = :ns ORDER BY ref", {"ns": safe(namespace)}
-        )
-    )
+def _rests(msg: Msg) -> Iterator[str]:
+    """The handles that stand in the message for the rest of its texts, also where the mark is lost."""
+    for _, text, metadata in planning.texts(msg):
+        mark = metadata.get(planning.PRUNED)
+        if not isinstance(mark, Mapping):
+            yield from placeholders.refs(text)
+        elif "arguments" not in mark:  # otherwise it was a page of another message's text
+            yield str(mark.get("ref", ""))
 
 
 def _texts(msg: Msg) -> Iterator[str]:
     for block in msg.content:
         match block:
-            case TextBlock():
+            case TextBlock() | ToolResultBlock(output=str()):
                 yield block.text
             case ThinkingBlock():
                 yield block.thinking
@@ -154,8 +157,7 @@ def _texts(msg: Msg) -> Iterator[str]:
                 yield json.dumps(dict(block.input), ensure_ascii=False, default=str)
             case ToolResultBlock():
                 yield block.text
-                if not isinstance(block.output, str):
-                    yield from (part.text for part in block.output if isinstance(part, TextBlock))
+                yield from (part.text for part in block.output if isinstance(part, TextBlock))
 
 
 def _ids_in(text: str) -> Iterator[str]:
@@ -205,7 +207,7 @@ class Called:
             value = entry.value()
         except StoreCorruptError:
             value = None
-        if isinstance(value, dict) and value and any(_part(value, theirs) for theirs in self._results):
+        if isinstance(value, dict) and value and any(value.items() <= theirs.items() for theirs in self._results):
             return True
         return any(text in self.texts for text in texts(entry, value)) or not self._own.isdisjoint(
             texts_in([arguments, value])
@@ -214,15 +216,14 @@ class Called:
 
 def forgetting(session: SessionKey, called: Called, *, whole: bool) -> Work[None]:
     """Remove what these calls have asked for, in all namespaces; with `whole` what any call of the session has."""
-    where, params = "user_id = :user_id AND session_id = :session_id", session._asdict()
-    calls = {ToolCall.of(*session, id_).call for id_ in called.ids}
-    noted = yield Statement(f"SELECT call, namespace, key FROM autocontext_cache_call WHERE {where}", params)
+    params, calls = session._asdict(), {ToolCall.of(*session, id_).call for id_ in called.ids}
+    noted = yield Statement(f"SELECT call, namespace, key FROM autocontext_cache_call WHERE {OF_SESSION}", params)
     for call, ns, key in noted:
         if whole or call in calls:
             one, its = "namespace = :ns AND key = :key", {"ns": ns, "key": key}
             yield from leases.end_all(one, its)
             yield from rows.remove(one, its, now())
-            yield Statement(f"DELETE FROM autocontext_cache_call WHERE {where} AND {one}", {**params, **its})
+            yield Statement(f"DELETE FROM autocontext_cache_call WHERE {OF_SESSION} AND {one}", {**params, **its})
 
 
 def _arguments(inputs: Any) -> dict[str, Any]:
@@ -231,7 +232,3 @@ def _arguments(inputs: Any) -> dict[str, Any]:
         return {name: json.loads(canonical(value)) for name, value in inputs.items()}
     except UncacheableError:
         return {}
-
-
-def _part(value: dict[str, Any], of: dict[str, Any]) -> bool:
-    return all(name in of and of[name] == item for name, item in value.items())

@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from autocontext.content import queries as contents
 from autocontext.content.pruning import Known, PruneReport, PruneResult, aprune_messages, prune_messages
 from autocontext.events import CompressionReport
-from autocontext.flows import Flow, compute, operation
+from autocontext.flows import Flow, compute, method, operation
+from autocontext.formats.sendable import sendable
 from autocontext.messages import Msg
 from autocontext.stores import session_statements
 from autocontext.stores.protocol import Version
+from autocontext.stores.records import now
 from autocontext.text.chat_rules import first_violation
 
 if TYPE_CHECKING:
@@ -32,9 +35,7 @@ def refreshed(
     """
     database, session = content.database, memory.session
     # Read before the log: if that changes in between, what is made of it meets another version.
-    version: Version | None = yield operation(
-        database.read, database.aread, partial(session_statements.version, session)
-    )
+    version: Version | None = yield method(database, "read", partial(session_statements.version, session))
     yield from compute(memory.refresh)
     held = session_statements.ANY if version is None else version
     return version, content.checking(partial(session_statements.hold, session, held))
@@ -57,7 +58,7 @@ class PrepareReport:
     tightened: tuple[str, ...] = ()
     """The steps that were needed to fit, in this order: prune harder, inject less, compress."""
     violation: str = ""
-    """The rule of strict chat services that the messages break; "" unless the conversation itself breaks one."""
+    """The rule of strict chat services that the conversation itself breaks, "" if none; `messages` keep them all."""
     seconds: float = 0.0
 
     @property
@@ -71,6 +72,7 @@ class Prepared:
     """A context for one model call. Pruning and injection do not change the memory."""
 
     messages: list[Msg]
+    """In a form that strict services take: see `adapters.sendable`."""
     report: PrepareReport
 
 
@@ -91,6 +93,7 @@ class Preparation:
         started = time.perf_counter()
         # First, so that texts erased by others do not go into the content store again.
         _, store = yield from refreshed(self.memory, self.context.content)
+        yield from self._forget_erased(store)
         compression = yield from self._compress(force=False)
         pruned, messages, injection = yield from self._prune_and_inject(store, self.context.prune_policy, None)
         tightened = []
@@ -108,21 +111,27 @@ class Preparation:
             tokens=self.memory.count(messages),
             max_tokens=self.max_tokens,
             tightened=tuple(tightened),
-            violation=first_violation(messages) or "",
+            violation=first_violation(pruned.messages) or "",
             seconds=time.perf_counter() - started,
         )
         return Prepared(messages, report)
 
+    def _forget_erased(self, store: DatabaseContentStore) -> Flow[None]:
+        """Forget the handles of contents that are gone: another session may have had the same text erased."""
+        if refs := self.known.refs:
+            namespace = self.context.namespace(self.memory.session.user_id)
+            left: frozenset[str] = yield method(store.database, "read", partial(contents.held, namespace, refs, now()))
+            self.known.forget(refs - left)
+
     def _compress(self, *, force: bool) -> Flow[CompressionReport]:
-        memory = self.memory
         options: dict[str, Any] = {"force": True, "max_token": self.max_tokens} if force else {}
-        report: CompressionReport = yield operation(memory.compress_if_needed, memory.acompress_if_needed, **options)
+        report: CompressionReport = yield method(self.memory, "compress_if_needed", **options)
         return report
 
     def _prune_and_inject(
         self, store: ContentStore, policy: PrunePolicy, budget: int | None
     ) -> Flow[tuple[PruneResult, list[Msg], InjectionReport | None]]:
-        """Prune the view, then inject memories of up to `budget` tokens (None: the injector's default)."""
+        """Prune the view, and inject memories of up to `budget` tokens (None: the injector's default), fit to send."""
         namespace = self.context.namespace(self.memory.session.user_id)
         pruned: PruneResult = yield operation(
             prune_messages, aprune_messages, self.memory.messages,
@@ -130,11 +139,9 @@ class Preparation:
         )  # fmt: skip
         injector = self.injector
         if injector is None or budget == 0:
-            return pruned, pruned.messages, None
-        messages, report = yield operation(
-            injector.inject, injector.ainject, pruned.messages, query=self.query, max_tokens=budget
-        )
-        return pruned, messages, report
+            return pruned, sendable(pruned.messages), None
+        messages, report = yield method(injector, "inject", pruned.messages, query=self.query, max_tokens=budget)
+        return pruned, sendable(messages), report
 
     def _escalation_steps(self, injection: InjectionReport | None) -> list[tuple[str, PrunePolicy, int | None]]:
         """Name, policy and memory budget of each step: those that change nothing for good come first."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import Conflict, StoreCorruptError, told
-from autocontext.flows import Flow, operation
+from autocontext.flows import Flow, method
 from autocontext.flows.logs import logger
 from autocontext.messages import Msg
 from autocontext.optimizer.states import SavedState, StateStore
@@ -66,8 +66,8 @@ class Saving:
             metadata = _metadata(state, report, failure, originals)
             expected = before.revision if before is not None else 0
             try:
-                revision = yield operation(
-                    self._states.save, self._states.asave, state, metadata=metadata, expected=expected, version=version
+                revision = yield method(
+                    self._states, "save", state, metadata=metadata, expected=expected, version=version
                 )
             except Conflict:
                 if attempt == _ATTEMPTS - 1:
@@ -79,7 +79,7 @@ class Saving:
     def _load(self) -> Flow[SavedState | None]:
         session = self._memory.session
         try:
-            saved: SavedState | None = yield operation(self._states.load, self._states.aload, session)
+            saved: SavedState | None = yield method(self._states, "load", session)
         except StoreCorruptError:
             # The log has everything: the damaged revision stays, and this save rebuilds the state.
             _log.exception("a saved state is damaged; rebuilding it from the log")
@@ -91,11 +91,11 @@ class Saving:
         """The state to optimise: the last one plus newer originals, or all originals if it does not match the log."""
         session = self._memory.session
         originals = self._memory.get_original_memory_msgs()
-        count = int(before.metadata.get("originals", 0)) if before is not None else 0
-        last = str(before.metadata.get("last", "")) if before is not None else ""
-        continues = before is not None and 0 < count <= len(originals) and originals[count - 1].id == last
-        state = before.state if before is not None and continues else SessionState(session.session_id, session.user_id)
-        fresh = originals[count:] if continues else originals
+        state, fresh = SessionState(session.session_id, session.user_id), originals
+        if before is not None:
+            count = int(before.metadata.get("originals", 0))
+            if 0 < count <= len(originals) and originals[count - 1].id == before.metadata.get("last"):
+                state, fresh = before.state, originals[count:]
         question = next((m.text for m in reversed(originals) if m.role == "user"), state.user_input)
         return state.changed(messages=[*state.messages, *fresh], user_input=question), originals
 
@@ -105,7 +105,7 @@ class Saving:
         redact = self._memory.config.redact
         optimizer = StateOptimizer(store=content, namespace=self._namespace, redact=redact)
         try:
-            state, report = yield operation(optimizer.optimize, optimizer.aoptimize, merged)
+            state, report = yield method(optimizer, "optimize", merged)
         except Exception as e:  # noqa: BLE001 (an optimiser error must not lose the save: the state is saved unchanged)
             return merged, None, told(e)
         return state, report, ""

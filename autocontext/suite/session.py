@@ -105,20 +105,25 @@ class Session(DoesSteps):
         returned and the tool does not run again. An exception of the tool becomes an error result. A large result goes
         to the content store; the message shows its beginning and a handle.
 
-        With `cacheable=True` (or `fn.cacheable`) the result is cached by its arguments for all sessions of the user;
-        the tool must not have side effects. `cache_options` are those of `ResultCache.get_or_compute`, e.g. `ttl`.
+        With `cacheable=True` (or `fn.cacheable`) the result is cached for all sessions of the user; the tool must not
+        have side effects. It is found by the tool's arguments and source, and by the object of a method; when these
+        have no canonical form, the tool runs each time. With `name` it is found by name and arguments alone.
+        `cache_options` are those of `ResultCache.get_or_compute`, e.g. `ttl`; they cache, too, unless `cacheable` or
+        `fn.cacheable` is False. All fields of arguments and results count (`per_call=None`).
         """
         answer, waiting = self._state_of(call_id)
         if answer is not None:
             return answer
-        is_cacheable = bool(getattr(fn, "cacheable", False)) if cacheable is None else cacheable
+        if cacheable is None:
+            cacheable = bool(getattr(fn, "cacheable", cache_options))
         call = ToolCall(
             fn=fn,
             args=args or {},
             call_id=call_id or f"call_{len(self.memory.messages)}",
             name=name or str(getattr(fn, "name", "") or getattr(fn, "__name__", "tool")),
             cache=(yield from compute(lambda: self._cache)),  # opening it reads the database
-            cache_options=cache_options if is_cacheable or cache_options else None,
+            cache_options=cache_options if cacheable else None,
+            by_name=name is not None,
             memory=self.memory,
             context=self._context,
         )
@@ -133,7 +138,7 @@ class Session(DoesSteps):
         """The tools for the model: context_reload, with `steering` all of the memory's, then the user's memories'."""
         _, *steering = offered_tools(self.memory)  # the reload tool of a session also reads the content store
         own = [Tool(tool.name, tool.schema(), tool, tool.acall) for tool in (self._reload, *steering)]
-        return [*own, *self._context.memory_tools(self.user_id)]
+        return [*own, *self._context.memory_tools(self.user_id, self.session_id)]
 
     @property
     def instructions(self) -> str:
@@ -194,6 +199,8 @@ class ToolCall:
     name: str
     cache: ResultCache
     cache_options: Mapping[str, Any] | None
+    by_name: bool
+    """Whether the caller has named the tool, and so told it apart from others."""
     memory: AutoContextMemory
     context: AutoContext
 
@@ -224,16 +231,32 @@ class ToolCall:
         self._begin()
         if self.cache_options is None:
             return _sync(self.fn)(**self.args)
-        return self.cache.get_or_compute(self.name, self.args, _sync(self.fn), **self.cache_options)
+        params, fn, options = self._lookup(_sync(self.fn), self.cache_options)
+        return self.cache.get_or_compute(self.name, params, fn, **options)
 
     async def _arun(self) -> Any:
         calling, before = self._begin()
         try:
             if self.cache_options is None:
                 return await _async(self.fn)(**self.args)
-            return await self.cache.aget_or_compute(self.name, self.args, _async(self.fn), **self.cache_options)
+            params, fn, options = self._lookup(_async(self.fn), self.cache_options)
+            return await self.cache.aget_or_compute(self.name, params, fn, **options)
         finally:
             calling.set(before)
+
+    def _lookup(
+        self, fn: Callable[..., Any], options: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Callable[..., Any], dict[str, Any]]:
+        """Parameters, function and options for `get_or_compute`."""
+        options = {"per_call": None, **options}
+        if self.by_name:
+            return self.args, fn, options
+        from autocontext.cache.versions import identified  # noqa: PLC0415 (only needed for caching)
+
+        params, version = identified(self.fn, self.args)
+        if options.get("version") is None:
+            options["version"] = version
+        return params, lambda **given: fn(**{name: self.args[name] for name in self.args if name in given}), options
 
     def _begin(self) -> tuple[ContextVar[Any], Any]:
         """Let the cache know whose call asks it, for erasing; returns what to set back."""

@@ -132,6 +132,8 @@ _BOLD, _SUMMARISING = 7, 8
 """Levels of a heading in bold type, below those with #, and of a line above a summary."""
 _REMEMBERED = 8_192
 """Lines of which it is kept whether they name something."""
+_TEXTS, _CACHED = 256, 20_000
+"""Texts whose pieces are kept, since each pass asks for those in view, and characters of the longest of them."""
 _GAP = 3
 """Characters of the mark between two pieces."""
 _OVERHEAD, _BESIDE = 80, 20
@@ -204,8 +206,12 @@ def begins_document(line: str) -> str:
     return head[1] if head else ""
 
 
-def pieces(text: str) -> list[Piece]:
+def pieces(text: str) -> tuple[Piece, ...]:
     """The lines of a text; of long ones the records, fields or sentences."""
+    return _cached_pieces(text) if len(text) <= _CACHED else _split(text)
+
+
+def _split(text: str) -> tuple[Piece, ...]:
     found: list[Piece] = []
     start = 0
     for line in text.split("\n"):
@@ -224,7 +230,10 @@ def pieces(text: str) -> list[Piece]:
             first, *others = (Piece(start + a, start + b) for a, b in _parts(line, 0, len(line)))
             found += [first._replace(indent=_json_indent(line)), *others]
         start = stop + 1
-    return [piece for p in found if (piece := _trimmed(text, p)) is not None]
+    return tuple(piece for p in found if (piece := _trimmed(text, p)) is not None)
+
+
+_cached_pieces = cached(_TEXTS)(_split)
 
 
 def _json_indent(line: str) -> int | None:
@@ -968,7 +977,7 @@ def _indent(text: str, start: int) -> str:
     return "" if before.strip() or (at < 0 < first) else before
 
 
-def _in_order(text: str, found: list[Piece], chosen: list[int]) -> tuple[str, int]:
+def _in_order(text: str, found: Sequence[Piece], chosen: list[int]) -> tuple[str, int]:
     """The chosen pieces, word for word, with "…" for each gap, and how many characters are not in them."""
     parts: list[str] = []
     kept = 0

@@ -136,22 +136,22 @@ def left_out(number: int | None, shown: Excerpt) -> str:
 LEFT_OUT = re.compile(
     r"\[(?:the rest: (m[0-9]{1,15})"
     r"|(m[0-9]{1,15}): (?:reformatted, )?(?:nothing|[0-9,]{1,20} of [0-9,]{1,20} characters) left out"
-    r"|image (m[0-9]{1,15}): [^\[\]\n]{1,200}, left out)\]"
+    r"|(?:image|file) (m[0-9]{1,15}): [^\[\]\n]{1,200}, left out)\]"
 )
-"""The marks of `left_out`, `rest_of` and `image_left_out`."""
+"""The marks of `left_out`, `rest_of` and `media_left_out`."""
 
 
-def image_left_out(number: int | None, what: str) -> str:
-    """The line in the place of an image, with the number of its message if that is known; `what` describes it."""
-    return f"[image m{number}: {what}, left out]" if number else f"[image: {what}, left out]"
+def media_left_out(number: int | None, what: str, kind: str = "image") -> str:
+    """The line in the place of an image or file, with the number of its message if known; `what` describes it."""
+    return f"[{kind} m{number}: {what}, left out]" if number else f"[{kind}: {what}, left out]"
 
 
-def is_image_line(text: str) -> bool:
-    """Whether a text is a line of `image_left_out` and nothing else."""
-    return text.startswith("[image") and _IMAGE_LINE.fullmatch(untagged(text)) is not None
+def is_media_line(text: str) -> bool:
+    """Whether a text is a line of `media_left_out` and nothing else."""
+    return text.startswith(("[image", "[file")) and _MEDIA_LINE.fullmatch(untagged(text)) is not None
 
 
-_IMAGE_LINE = re.compile(r"\[image(?: m[0-9]{1,15})?: [^\[\]\n]{1,200}, left out\]")
+_MEDIA_LINE = re.compile(r"\[(?:image|file)(?: m[0-9]{1,15})?: [^\[\]\n]{1,200}, left out\]")
 
 
 _SHORT_FORM = re.compile(rf"(?:{TAG.pattern}|{LEFT_OUT.pattern})\Z")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import binascii
 import re
 import struct
+from collections.abc import Iterator, Mapping
 from math import ceil
+from typing import Any
 
-from autocontext.messages import AudioBlock, ImageBlock, VideoBlock
+from autocontext.messages import RESPONSES_HINTS, WIRE_HINTS, AudioBlock, ImageBlock, VideoBlock
 
 # OpenAI's guide "Images and vision", section on costs, for gpt-4o and gpt-4.1: an image is scaled down into a square of
 # 2048 pixels, then down to 768 pixels on its shorter side; every tile of 512 pixels costs 170 tokens, the image 85.
@@ -24,6 +26,9 @@ UNKNOWN_AUDIO_TOKENS = 600
 UNKNOWN_VIDEO_TOKENS = 2630
 """Ten seconds at Google's rate for Gemini, 263 tokens a second."""
 
+_HINTS = ((WIRE_HINTS, "inner"), (RESPONSES_HINTS, "rest"))
+"""Where the readers of formats keep what an image has beside its address: `detail`, if it has one."""
+
 _HEADER_CHARS = 1 << 19
 """Base64 characters to decode for the size: a JPEG's may follow its embedded preview."""
 _ADDRESS = 80
@@ -34,8 +39,8 @@ _KILO = 1000
 def media_tokens(block: ImageBlock | AudioBlock | VideoBlock) -> int:
     """Tokens of one image, sound or video.
 
-    `metadata={"tokens": n}` on the block overrides the estimate. `detail` "low" in an image's source or metadata costs
-    the base price only.
+    `metadata={"tokens": n}` on the block overrides the estimate. `detail` "low" in an image's source or metadata, or as
+    a format of OpenAI's has it, costs the base price only.
     """
     tokens = block.metadata.get("tokens")
     if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0:
@@ -44,10 +49,19 @@ def media_tokens(block: ImageBlock | AudioBlock | VideoBlock) -> int:
         return UNKNOWN_AUDIO_TOKENS
     if isinstance(block, VideoBlock):
         return UNKNOWN_VIDEO_TOKENS
-    if "low" in (block.source.get("detail"), block.metadata.get("detail")):
+    if "low" in _details(block):
         return IMAGE_BASE_TOKENS
     size = _size_of(block)
     return image_tokens(*size) if size else UNKNOWN_IMAGE_TOKENS
+
+
+def _details(block: ImageBlock) -> Iterator[Any]:
+    """The `detail` of an image, wherever it stands."""
+    yield from (block.source.get("detail"), block.metadata.get("detail"))
+    for key, place in _HINTS:
+        hints = block.metadata.get(key)
+        kept = hints.get(place) if isinstance(hints, Mapping) else None
+        yield kept.get("detail") if isinstance(kept, Mapping) else None
 
 
 def image_tokens(width: int, height: int) -> int:
@@ -107,6 +121,12 @@ def _webp_size(data: bytes) -> tuple[int, int]:
         width, height = struct.unpack_from("<HH", data, 26)
         return width & 0x3FFF, height & 0x3FFF
     return (0, 0)
+
+
+def described_file(name: str, data: str) -> str:
+    """What can be known of a file from its name and its data, base64 or a data URL: "contract.pdf, 1.5 MB"."""
+    name = re.sub(r"[\s\[\]<>]+", " ", name).strip()[:_ADDRESS]
+    return ", ".join(filter(None, (name, _in_words(len(data.rpartition(",")[2]) * 3 // 4))))
 
 
 def described(block: ImageBlock) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from json.encoder import encode_basestring
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
-from autocontext.messages import Block, ContentBlock, ImageBlock, Msg, OutputBlock
+from autocontext.messages import FILE, Block, ContentBlock, ImageBlock, Msg, OutputBlock, TextBlock
 
 Place = tuple[int, ...]
 """Where a block stands in a message: (2,), or (2, 0) for the first block of the output of the result at 2."""
@@ -32,26 +32,49 @@ class RequestSize(NamedTuple):
     images: int = 0
     size: int = 0
     """Bytes."""
+    files: int = 0
+    """Those whose data is in it."""
+
+    @property
+    def may_leave(self) -> int:
+        """Images and files, which may give way to lines."""
+        return self.images + self.files
 
     def plus(self, other: RequestSize) -> RequestSize:
         """Both together."""
-        return RequestSize(self.images + other.images, self.size + other.size)
+        return RequestSize(self.images + other.images, self.size + other.size, self.files + other.files)
 
 
 def request_size(msg: Msg) -> RequestSize:
     """Images and bytes of a message, rather too many bytes than too few: services write its keys differently."""
     size = _PER_MESSAGE + 2 * len(msg.name) + _of_metadata(msg) + sum(map(block_size, msg.content))
-    return RequestSize(sum(1 for _ in images_in(msg)), size)
+    images = [is_image(block) for _, block in data_in(msg)]
+    return RequestSize(sum(images), size, len(images) - sum(images))
 
 
 def images_in(msg: Msg) -> Iterator[tuple[Place, ImageBlock]]:
     """The images of a message and of its results, in order, with their places."""
+    return ((place, block) for place, block in data_in(msg) if block.type == "image")
+
+
+def data_in(msg: Msg) -> Iterator[tuple[Place, ImageBlock | TextBlock]]:
+    """The same, and the texts that carry a file's data along."""
     # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
     for i, block in enumerate(msg.content):
-        if block.type == "image":
+        if may_leave(block):
             yield (i,), block
         elif block.type == "tool_result" and not isinstance(block.output, str):
-            yield from (((i, k), inner) for k, inner in enumerate(block.output) if inner.type == "image")
+            yield from (((i, k), inner) for k, inner in enumerate(block.output) if may_leave(inner))
+
+
+def may_leave(block: ContentBlock | OutputBlock) -> TypeGuard[ImageBlock | TextBlock]:
+    """Whether a line may stand in its place: an image, or a text that carries a file's data along."""
+    return block.type == "image" or (block.type == "text" and FILE in block.metadata)
+
+
+def is_image(block: ImageBlock | TextBlock) -> bool:
+    """Whether this is an image, also one that the provider made and that is carried along; otherwise it is a file."""
+    return block.type == "image" or block.metadata[FILE]["kind"] == "image"
 
 
 def block_size(block: ContentBlock | OutputBlock) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from autocontext.messages import ENCRYPTED, WIRE_HINTS, Msg, OutputBlock, ToolUseBlock
+from autocontext.messages import ANTHROPIC_HINTS, ENCRYPTED, FILE, WIRE_HINTS, Msg, OutputBlock, ToolUseBlock
 from autocontext.tokens.media import media_tokens
 
 TOKENS_PER_MESSAGE = 4
@@ -39,9 +40,9 @@ def wire_texts(msg: Msg) -> tuple[int, list[str]]:
         texts.append(msg.name)
     # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
     for block in msg.content:
-        if ENCRYPTED in block.metadata:
-            fixed += math.ceil(block.metadata[ENCRYPTED] / _ENCRYPTED_CHARACTERS_PER_TOKEN)
-            if block.type == "text":
+        if block.metadata:
+            fixed += _carried(block.metadata)
+            if block.type == "text" and ENCRYPTED in block.metadata:
                 continue  # its text only says what stands here
         if block.type == "text":
             text_blocks += 1
@@ -65,6 +66,30 @@ def wire_texts(msg: Msg) -> tuple[int, list[str]]:
     # With blocks besides results, or without any block, the message itself is sent, too.
     envelopes = results + (results < len(msg.content) or not results)
     return fixed + TOKENS_PER_MESSAGE * envelopes + TOKENS_PER_FURTHER_TEXT * max(0, text_blocks - 1), texts
+
+
+def _carried(metadata: Mapping[str, Any]) -> int:
+    """Tokens of what a block carries along: encrypted content, or an image that the provider made."""
+    sealed = metadata.get(ENCRYPTED, 0) + _sealed(metadata.get(ANTHROPIC_HINTS))
+    tokens: int = math.ceil(sealed / _ENCRYPTED_CHARACTERS_PER_TOKEN)
+    return tokens + int(metadata[FILE].get("tokens", 0) if FILE in metadata else 0)
+
+
+def _sealed(hints: Any) -> int:
+    """Characters that only Claude can read in a block of its own: thinking, or what a search of the web has found."""
+    whole = hints.get("whole") if isinstance(hints, Mapping) else None
+    if not isinstance(whole, Mapping):
+        return 0
+    if whole.get("type") == "redacted_thinking":
+        return _length(whole.get("data"))
+    content = whole.get("content")
+    found = content if isinstance(content, list | tuple) else [content]
+    items = (item.items() for item in found if isinstance(item, Mapping))
+    return sum(_length(value) for pairs in items for key, value in pairs if str(key).startswith("encrypted_"))
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, str) else 0
 
 
 def _output(blocks: Iterable[OutputBlock]) -> tuple[int, list[str]]:

@@ -109,7 +109,7 @@ def test_a_printed_table_is_read_back(figures):
 def test_whoever_is_ahead_is_named():
     slower = Comparison("add", 10.0, {"a": 20.0, "b": 30.0}, "us")
     assert slower.line() == "| add | 10 us | a: 20 us | this library |"
-    assert Comparison("add", 25.0, {"a": 20.0, "b": 24.0, "c": 30.0}, "us").line().endswith("| a: 20 us | **a, b** |")
+    assert Comparison("add", 25.0, {"a": 20.0, "b": 24.0, "c": 30.0}, "us").line().endswith("| a: 20 us | **a; b** |")
     assert Comparison("add", 10.0, {"a": 10.1}, "us").line().endswith("| equal |")
 
 

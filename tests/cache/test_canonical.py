@@ -9,23 +9,27 @@ import subprocess
 import sys
 import time
 import unicodedata
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from numbers import Integral
+from typing import Any, Generic, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from autocontext.cache import ResultCache
 from autocontext.cache.canonical import canonical, canonical_key
 from autocontext.errors import ConfigError, UncacheableError
 from tests.cache.pairs import DIFFERENT, EQUAL, Budget, Colour, Level, Pair, Point
 
+T = TypeVar("T")
 atoms = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
 )  # fmt: skip
@@ -76,6 +80,13 @@ def test_a_value_of_many_levels_has_a_text_and_one_of_more_than_a_hundred_is_ref
     assert all(map(canonical, nested[:50]))
     with pytest.raises(UncacheableError, match="nested deeper than 100 levels"):
         canonical(nested[-1])
+
+
+def test_a_hundred_levels_are_not_too_many() -> None:
+    levels = "[" * 100 + "1" + "]" * 100
+    assert canonical(json.loads(levels)) == levels
+    with pytest.raises(UncacheableError, match="nested deeper than 100 levels"):
+        canonical(json.loads(f"[{levels}]"))
 
 
 @given(values)
@@ -354,12 +365,122 @@ class Whole:
     def __init__(self, value: int) -> None:
         self.value = value
 
-    def __int__(self) -> int:
+    def __index__(self) -> int:
         return self.value
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Hours(Whole):
+    """A length of time, which is no plain number."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hours) and self.value == other.value
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Detached(Mapping[str, int]):
+    def __getitem__(self, name: str) -> int:
+        raise RuntimeError("detached")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter("a")
+
+    def __len__(self) -> int:
+        return 1
+
+
+class Unreadable(tuple[int, ...]):
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[int]:
+        raise MemoryError
+
+
+@dataclass
+class Opened:
+    url: str
+    token: InitVar[str]
+
+    def __post_init__(self, token: str) -> None:
+        self._session = f"session of {token}"
+
+
+@dataclass
+class Base:
+    url: str
+
+
+class Client(Base):
+    def __init__(self, url: str, tenant: str) -> None:
+        super().__init__(url)
+        self.tenant = tenant
+
+
+class Slotted(Base):
+    __slots__ = ("__tenant",)
+
+    def __init__(self, url: str, tenant: str) -> None:
+        super().__init__(url)
+        self.__tenant = tenant
+
+
+@dataclass(slots=True)
+class InSlots:
+    url: str
+    tenant: str = field(init=False)
+
+    def __init__(self, url: str, tenant: str) -> None:
+        self.url = url
+        if tenant != "ann":
+            self.tenant = tenant
+
+
+@pytest.mark.parametrize("kind", [Opened, Client, Slotted, InSlots])
+def test_all_that_a_dataclass_holds_counts(kind: Any) -> None:
+    ann, bob, again = kind("https://git", "ann"), kind("https://git", "bob"), kind("https://git", "ann")
+    assert canonical(ann) == canonical(again) != canonical(bob)
+
+
+def test_what_a_dataclass_computes_does_not_count() -> None:
+    @dataclass
+    class Read:
+        url: str
+
+        @cached_property
+        def host(self) -> str:
+            return self.url.split("/")[2]
+
+    one = Read("https://git/x")
+    before = canonical(one)
+    assert one.host == "git"
+    assert canonical(one) == before
+
+
+def test_the_hint_of_a_generic_dataclass_does_not_count() -> None:
+    @dataclass
+    class Box(Generic[T]):
+        held: T
+
+    assert canonical(Box[int](1)) == canonical(Box(1)) != canonical(Box[int](2))
+
+
+@pytest.mark.parametrize("value", [Hours(1), Detached(), Unreadable((1, 2)), Client("u", object()), [Detached()]])  # type: ignore[arg-type]
+def test_a_value_whose_own_code_refuses_is_computed_each_time(value: Any) -> None:
+    Integral.register(Whole)
+    cache = ResultCache(namespace="n")
+    assert [cache.get_or_compute("t", {"x": value}, lambda x, n=n: n) for n in (1, 2)] == [1, 2]
+    assert cache.stats().uncacheable == 2
+    with pytest.raises(UncacheableError, match="parameter 'x'"):
+        canonical_key("t", {"x": value})
+    with pytest.raises(UncacheableError, match="version"):
+        canonical_key("t", {}, version=value)
 
 
 def test_integers_of_other_libraries_count_by_value() -> None:
-    from numbers import Integral
-
     Integral.register(Whole)
     assert canonical(Whole(7)) == "7"

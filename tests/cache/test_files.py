@@ -27,7 +27,7 @@ def cache(clock: Clock) -> ResultCache:
 def test_002_4_the_originals_file_can_be_read(cache: ResultCache, tmp_path: Path) -> None:
     file = tmp_path / "memory.json"
     file.write_text(json.dumps(ORIGINAL, indent=2))
-    assert cache.import_json(file) == 2
+    assert cache.import_json(file) == cache.stats().stored == 2
     for key, value in ORIGINAL["tasks"].items():
         assert cache.get(key) == value
     assert cache.invalidate(task="analyze_budget") == 2

@@ -4,16 +4,19 @@ import asyncio
 import functools
 import inspect
 import math
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from autocontext.cache import MISS, ResultCache
-from autocontext.cache.memoizing import version_of
+from autocontext.cache.versions import identified, version_of
 from autocontext.errors import ConfigError
 
 calls: list[Any] = []
@@ -164,6 +167,96 @@ def test_functions_made_by_one_factory_are_told_apart(cache: ResultCache) -> Non
     assert cache.stats().hits == 1
 
 
+def twice(word: str) -> str:
+    return word * 2
+
+
+def thrice(word: str) -> str:
+    return word * 3
+
+
+class Repeated:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def of(self, word: str) -> str:
+        return word * self.n
+
+
+@dataclass(frozen=True)
+class Written:
+    n: int
+
+    def __call__(self, word: str) -> str:
+        return word * self.n
+
+
+def around(fn: Any) -> Callable[[str], str]:
+    return lambda word: str(fn(word))
+
+
+def of(shop: Repeated) -> Callable[[str], str]:
+    def tool(word: str) -> str:
+        return shop.of(word)
+
+    return tool
+
+
+PAIRS: dict[str, tuple[Callable[[str], str], ...]] = {
+    "lambdas of a line": (lambda word: word * 2, lambda word: word * 3),
+    "lambdas behind a text": (lambda word: "é日" + word, lambda word: "é日" + word * 2),
+    "lambdas of several lines": (
+        lambda word: word
+        * 2, lambda word: word
+        * 3,
+    ),
+    "parameters": (lambda word, n=2: word * n, lambda word, n=3: word * n),
+    "around functions": (around(twice), around(thrice)),
+    "around partials": (around(functools.partial(twice)), around(functools.partial(thrice))),
+    "around arguments": tuple(around(functools.partial(Written.__call__, Written(n))) for n in (2, 3)),
+    "around lambdas": (around(lambda word: word * 2), around(lambda word: word * 3)),
+    "around objects with a value": (around(Written(2)), around(Written(3))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_functions_that_do_something_else_share_nothing(cache: ResultCache, pair: str) -> None:
+    one, two = PAIRS[pair]
+    assert one("ab") != two("ab")
+    assert [cache.memoize(f)("ab") for f in (one, two, one, two)] == [one("ab"), two("ab")] * 2
+    assert cache.stats().hits == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda n: of(Repeated(n)), lambda n: around(Repeated(n).of), lambda n: around(functools.partial(Repeated(n).of))],
+    ids=["object", "method", "partial"],
+)
+def test_a_function_around_an_object_needs_a_name_or_a_version(cache: ResultCache, make: Any) -> None:
+    with pytest.raises(ConfigError, match=r"uses (shop|fn) of an enclosing function.*name= or version="):
+        cache.memoize(make(2))
+    assert [cache.memoize(f"times {n}")(make(n))("ab") for n in (2, 3, 2)] == ["abab", "ababab", "abab"]
+    assert [cache.memoize(version=n)(make(n))("ab") for n in (2, 3, 2)] == ["abab", "ababab", "abab"]
+
+
+def test_functions_that_enclose_each_other_have_versions(cache: ResultCache) -> None:
+    def make(step: int) -> Callable[[int], bool]:
+        def even(n: int) -> bool:
+            return n == 0 or odd(n - step)
+
+        def odd(n: int) -> bool:
+            return n != 0 and even(n - step)
+
+        return even
+
+    assert [version_of(make(n)) == version_of(make(1)) for n in (1, 2)] == [True, False]
+
+
+def test_a_method_in_c_needs_a_version(cache: ResultCache) -> None:
+    with pytest.raises(ConfigError, match="version=1"):
+        cache.memoize(re.compile("a").findall)
+
+
 def test_state_that_a_function_keeps_changes_no_version_after_decoration(cache: ResultCache) -> None:
     count = 0
 
@@ -206,6 +299,20 @@ def test_another_source_is_another_version(cache: ResultCache) -> None:
     assert cache.stats().hits == 1
 
 
+def test_a_function_of_equal_code_with_another_decorator_is_another_version(cache: ResultCache, tmp_path: Path) -> None:
+    """As when a notebook runs a cell again: only the prompt, an argument of the decorator, is another."""
+    path = tmp_path / "prompts.py"
+    answers = []
+    for prompt in ("In English: ", "In German, please: "):
+        path.write_text(
+            f"def prompt(text):\n    return lambda fn: fn\n\n@prompt({prompt!r})\ndef ask():\n    return 1\n"
+        )
+        space: dict[str, Any] = {"__name__": "prompts"}
+        exec(compile(path.read_text(), path, "exec"), space)  # noqa: S102 (a module that is loaded again)
+        answers.append(cache.memoize(space["ask"]).cache_key().version)
+    assert answers[0] != answers[1]
+
+
 def test_two_functions_of_one_source_differ_by_their_qualified_name(cache: ResultCache) -> None:
     class One:
         @staticmethod
@@ -231,7 +338,7 @@ def test_without_source_a_version_is_asked_for(cache: ResultCache) -> None:
 @pytest.mark.slow
 def test_the_text_of_a_program_is_not_the_source_of_what_it_makes() -> None:
     program = """
-from autocontext.cache.memoizing import version_of
+from autocontext.cache.versions import identified, version_of
 space = {}
 exec("def f(x): return x", space)
 try:
@@ -316,3 +423,111 @@ def test_what_cannot_be_kept_is_refused(cache: ResultCache) -> None:
         cache.memoize()(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="tttl"):
         cache.memoize(tttl=5)  # type: ignore[call-overload]
+
+
+def test_what_a_decorator_was_made_with_tells_functions_apart(tmp_path):
+    cache = ResultCache(tmp_path / "c.db", namespace="n")
+
+    def price(x):
+        return x
+
+    def times(k, lock=None):
+        def around(fn):
+            @functools.wraps(fn)
+            def wrapper(x):
+                return lock or k * fn(x)
+
+            return wrapper
+
+        return around
+
+    double, triple = cache.memoize()(times(2)(price)), cache.memoize()(times(3)(price))
+    assert [double(10), triple(10)] == [20, 30]
+    # An object of a decorator that no key can hold does not count.
+    assert version_of(times(2, threading.Lock())(price)) == version_of(times(2, threading.Lock())(price))
+    assert version_of(functools.lru_cache(price)) == version_of(price)
+
+
+def test_what_is_assigned_below_the_decorator_tells_functions_apart(cache: ResultCache) -> None:
+    def make(n: int) -> Callable[[int], int]:
+        @cache.memoize
+        def f(x: int) -> int:
+            return g(x)
+
+        def g(x: int) -> int:
+            return x * k
+
+        k = n
+        return f
+
+    assert [make(2)(3), make(5)(3), make(2)(3)] == [6, 15, 6]
+    assert cache.stats().hits == 1
+
+
+def tools_of_one_log(cache: ResultCache) -> tuple[Any, Any]:
+    log: list[str] = []
+
+    @cache.memoize
+    def search(word: str) -> str:
+        log.append(word)
+        return f"hits of {word}"
+
+    @cache.memoize
+    def fetch(url: str) -> str:
+        log.append(url)
+        return f"page {url}"
+
+    return search, fetch
+
+
+def tools_of_each_other(cache: ResultCache) -> tuple[Any, Any]:
+    @cache.memoize
+    def search(word: str) -> str:
+        return f"{fetch('a')} has {word}" if word else ""
+
+    @cache.memoize
+    def fetch(url: str) -> str:
+        return f"{search('')}page {url}"
+
+    return search, fetch
+
+
+@pytest.mark.parametrize("make", [tools_of_one_log, tools_of_each_other])
+def test_which_tool_of_a_factory_is_called_first_changes_no_key(cache: ResultCache, make: Any) -> None:
+    keys = []
+    for first in ("neither", "search", "fetch"):
+        tools = make(cache)
+        for tool in tools:
+            if tool.__name__ == first:
+                tool("a")
+        keys.append([tool.cache_key("b") for tool in tools])
+    assert keys == keys[:1] * 3
+
+
+def test_a_client_that_the_first_call_makes_does_not_count(cache: ResultCache) -> None:
+    client = None
+
+    def page_of(url: str) -> str:
+        nonlocal client
+        client = client or threading.Lock()
+        return f"page {url} of {below.locked()}"
+
+    search, fetch = (cache.memoize(fn) for fn in (lambda word: page_of(f"?{word}"), lambda url: page_of(f"/{url}")))
+    below = threading.Lock()
+    assert [search("a"), fetch("b")] == ["page ?a of False", "page /b of False"]
+    with pytest.raises(ConfigError, match="uses client of an enclosing function"):
+        cache.memoize(lambda url: f"{client}{url}")
+
+
+@pytest.mark.parametrize("between", [lambda fn: fn, functools.partial], ids=["itself", "a partial"])
+def test_a_function_around_itself_is_told_and_not_cached(cache: ResultCache, between: Callable[..., Any]) -> None:
+    def f(x: int) -> int:
+        return x
+
+    f.__wrapped__ = between(f)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"memoize: .*has no signature"):
+        cache.memoize(f)
+    f.__signature__ = inspect.signature(lambda x: x)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"decorators of .*f are around each other"):
+        cache.memoize(f)
+    assert identified(f, {"x": 1}) == ({"x": 1}, f)

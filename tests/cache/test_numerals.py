@@ -29,6 +29,7 @@ NONE_OR_TWO = [
     "-(-5)", "one two", "hundred thousand hundred", "fifty thousand million", "k", "point", "five point", "True",
     "twenty eleven", "一千二", "五万",
     "two point five", "minus five", "(500)", "5 dozen", "1 2 3", "50 000,5.5", "and five", "five and", "0x10",
+    "a", "zero hundred",
 ]  # fmt: skip
 
 

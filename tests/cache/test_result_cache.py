@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import statistics
+import unicodedata
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -238,6 +239,16 @@ def test_default_ttl_and_its_exceptions(make_cache: Make, clock: Clock) -> None:
     assert cache.stats().entries == 1
 
 
+def test_a_function_discards_what_it_chooses_also_what_has_expired(make_cache: Make, clock: Clock) -> None:
+    cache = make_cache()
+    for number, ttl in enumerate((None, 1, None)):
+        cache.set(f"k{number}", number, ttl=ttl)
+    clock.now += 2
+    assert cache.discard(lambda entry: entry.key != "k2") == 2
+    assert cache.stats().entries == 1
+    assert cache.get("k2") == 2
+
+
 def test_a_ttl_beyond_any_float_is_for_ever(make_cache: Make, clock: Clock) -> None:
     cache = make_cache()
     cache.set("k", 1, ttl=10**400)
@@ -261,6 +272,19 @@ def test_defect_no_size_bound_the_least_recently_used_go(make_cache: Make) -> No
     assert cache.stats().entries == 3
     assert cache.stats().evicted == 2
     assert cache.get("a") is MISS  # it was used before c and d were
+
+
+def test_a_use_is_written_once_and_one_in_the_meantime_the_next_time(make_cache: Make) -> None:
+    cache = make_cache(max_entries=3)
+    cache.set("a", 1)
+    cache.get("a")
+    write_uses = cache._namespace.write_uses
+    writing = write_uses()
+    next(writing)
+    cache.get("a")
+    assert list(writing) == []
+    assert len([*write_uses()]) == 1
+    assert [*write_uses()] == []
 
 
 @pytest.mark.sampled
@@ -374,6 +398,15 @@ def test_defect_tenant_leak(make_cache: Make) -> None:
         below.invalidate(namespace=above.namespace)
     assert above.invalidate(namespace=above.namespace) == 5
     assert [cache.stats().entries for cache in caches.values()] == [0, 0, 0, 2, 2, 2]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("task", ["résumé", "한국어", "weather"])
+def test_a_task_is_found_in_the_form_in_which_it_was_given(cache: ResultCache, task: str, form: Any) -> None:
+    text = unicodedata.normalize(form, task)
+    cache.set(f"{text}:1", 5)
+    cache.get_or_compute(text, {}, lambda: 6)
+    assert cache.invalidate(task=text) == 2
 
 
 @pytest.mark.parametrize("namespace", ["", (), None, ("a", ""), ("a", None), 5])

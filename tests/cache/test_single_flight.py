@@ -362,6 +362,20 @@ def test_stale_while_revalidate_for_coroutines(cache: ResultCache, clock: Clock)
     assert asyncio.run(main()) == [1, 1, 2]
 
 
+def test_a_refresh_leaves_the_work_to_another_process_that_does_it(
+    make_cache: Make, database: Database, clock: Clock
+) -> None:
+    cache, fn = make_cache(), Counted()
+    options: Any = {"ttl": 10, "stale_while_revalidate": 50}
+    assert cache.get_or_compute("t", {}, lambda: "old", **options) == "old"
+    clock.now += 12
+    assert database.write(lambda: ask(cache._namespace, claim("another"))) is True
+    assert cache.get_or_compute("t", {}, fn, **options) == "old"
+    cache.close()
+    assert fn.times == 0
+    assert cache.stats().refresh_failed == 0
+
+
 def test_a_failed_refresh_leaves_the_old_result(cache: ResultCache, clock: Clock) -> None:
     options: Any = {"ttl": 10, "stale_while_revalidate": 50, "cache_exceptions": (LookupError,)}
     assert cache.get_or_compute("t", {}, lambda: "old", **options) == "old"

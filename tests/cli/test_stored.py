@@ -1,8 +1,10 @@
 """Commands on a database: what they show, what they change, and how they refuse."""
 
 import json
+import math
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 from contextlib import closing
@@ -19,6 +21,7 @@ from tests.cli.terminal import HEARS_SIGINT, chat, command, environment, on_term
 from tests.stores.homes import own_schema
 
 USER = ("--user", "ann")
+IMPATIENT = "from autocontext.stores import SqliteDatabase; SqliteDatabase.__init__.__kwdefaults__['patience'] = 1; "
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +181,27 @@ def test_reload_gives_the_originals(stored_db: str) -> None:
 
 
 @pytest.mark.slow
+def test_any_text_and_number_is_printed_as_json_and_found(tmp_path: Path) -> None:
+    db, file = str(tmp_path / "agent.db"), tmp_path / "42.jsonl"
+    with AutoContextMemory.open(db, session_id="42") as memory:
+        memory.add_message(Msg(role="user", content="端口 cut in the middle \ud83d", metadata={"\udc00": "\ud83d x"}))
+        memory.add_message(Msg(role="user", content="ok", metadata={"score": math.nan, "of": math.inf}))
+        memory.offload("mine", Msg(role="user", content="an offloaded pineapple"))
+        said = memory.messages
+    done = run("reload", db, "m1-m2", "--session", "42", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert [repr(Msg.model_validate(json.loads(line))) for line in done.out.splitlines()] == [*map(repr, said)]
+    assert run("search", db, "pineapple").out == "42 an offloaded pineapple\n"
+    assert run("search", db, "middle").out.startswith("42 m1 端口")
+    for way in ([], ["-o", str(file)]):
+        done = run("export", db, "42", "--openai", *way)
+        assert (done.code, done.err) == (0, "")
+        exported = json.loads(file.read_text(encoding="utf-8") if way else done.out)
+        assert [m["content"] for m in exported["messages"]] == [m.text for m in said]
+    assert run("import", db, str(file), "again", "--openai").code == 0
+
+
+@pytest.mark.slow
 def test_reload_takes_numbers_within_a_session(stored_db: str) -> None:
     originals = memory_in(stored_db).numbered("m2-m4")
     lines = run("reload", stored_db, "m2-m4", "--json", "--session", "long", *USER).out.splitlines()
@@ -278,6 +302,20 @@ def test_export_and_import_are_a_round_trip(db: str, tmp_path: Path) -> None:
     assert "exists already" in second.err
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_what_programs_read_is_utf_8_whatever_the_locale(encoding: str, tmp_path: Path) -> None:
+    db = str(tmp_path / "agent.db")
+    with AutoContextMemory.open(db, session_id="42", window="4k") as memory:
+        memory.add({"role": "user", "content": "The café in München is open 🎉"})
+    there = {"PYTHONUTF8": "0", "PYTHONIOENCODING": encoding}
+    exported = run("export", db, "42", **there).out
+    other = str(tmp_path / "other.db")
+    assert run("import", other, "-", "42", stdin=exported.encode(), **there).code == 0
+    assert run("reload", other, "m1", "--session", "42", "--json").out.count("München is open 🎉") == 1
+    for read in (["reload", db, "m1", "--session", "42", "--json"], ["export", db, "42", "--openai"]):
+        assert "München is open 🎉" in json.dumps(json.loads(run(*read, **there).out), ensure_ascii=False)
+
+
 @pytest.mark.slow
 def test_openai_messages_go_out_and_come_back(db: str, tmp_path: Path) -> None:
     file, other = str(tmp_path / "chat.jsonl"), str(tmp_path / "other.db")
@@ -375,6 +413,28 @@ def test_copy_moves_all_sessions_to_postgresql(stored_db: str) -> None:
 
 
 @pytest.mark.slow
+def test_copy_from_postgresql_can_be_run_again_and_tells_no_password(stored_db: str, tmp_path: Path) -> None:
+    with own_schema() as plain:
+        url = plain.replace("postgres@", "postgres:hunter2@")
+        assert url != plain
+        file = str(tmp_path / "agent.db")
+        for command, code, told in (
+            (("copy", stored_db, url), 0, " sessions are in postgresql://postgres:***@"),
+            (("copy", url, file), 0, " sessions are in "),
+            (("copy", url, file), 0, " sessions are in "),
+            (("copy", file, url), 0, " sessions are in "),
+            (("copy", url, url.replace("postgresql:", "postgres:")), 2, "TO is DB itself"),
+            (("copy", url, str(tmp_path)), 2, "a directory"),
+            (("copy", str(tmp_path / "no.db"), url), 2, "no such database file"),
+            (("copy", str(tmp_path / "no.db"), file), 2, "no such database file"),
+            (("show", url), 2, "`autocontext inspect DB` lists the sessions"),
+        ):
+            done = run(*command)
+            assert (done.code, told in done.out + done.err) == (code, True), (command, done)
+            assert "hunter2" not in done.out + done.err
+
+
+@pytest.mark.slow
 def test_copy_takes_along_what_messages_lead_to(tmp_path: Path) -> None:
     file, to, of_ann = (str(tmp_path / name) for name in ("agent.db", "copy.db", "ann.db"))
     with AutoContext.open(file) as context:
@@ -405,6 +465,39 @@ def test_purge_asks_first(db: str) -> None:
 
 
 @pytest.mark.slow
+def test_purge_beside_a_reader_says_what_is_left_and_how_to_remove_it(db: str) -> None:
+    with closing(sqlite3.connect(db)) as server, closing(sqlite3.connect(db)) as reader:
+        server.execute("SELECT count(*) FROM autocontext_entries")  # keeps the write-ahead file
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM autocontext_entries").fetchone()
+        done = run("purge", db, "short", "--yes", "--user", "bob", prelude=IMPATIENT)
+        assert (done.code, done.out) == (1, "")
+        assert "session bob/short deleted, but" in done.err
+        assert "run `autocontext purge`" in done.err
+        assert "has no session" in run("inspect", db, "short", "--user", "bob").err
+        again = run("purge", db, prelude=IMPATIENT)
+        assert (again.code, again.out) == (1, "0 expired sessions deleted\n")
+        assert "run `autocontext purge`" in again.err
+        reader.rollback()
+        assert run("purge", db).code == 0
+        assert not any(b"swordfish" in file.read_bytes() for file in Path(db).parent.glob("copy.db*"))
+
+
+@pytest.mark.slow
+def test_purge_beside_a_reader_deletes_sub_agents_sessions_and_the_session(db: str) -> None:
+    with closing(SqliteSessionStore(db)) as store:
+        memory = AutoContextMemory(store=store, session_id="long", user_id="ann")
+        memory.child("reader").add_message(Msg(role="user", content="deep"))
+    with closing(sqlite3.connect(db)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM autocontext_entries").fetchone()
+        done = run("purge", db, "long", "--yes", *USER, prelude=IMPATIENT)
+        assert "session ann/long deleted, and 1 sub-agents' sessions, but" in done.err
+    with closing(SqliteSessionStore(db)) as store:
+        assert [info.user_id for info in store.sessions()] == ["bob"]
+
+
+@pytest.mark.slow
 def test_purge_takes_sub_agents_along_and_says_so(db: str) -> None:
     with closing(SqliteSessionStore(db)) as store:
         memory = AutoContextMemory(store=store, session_id="long", user_id="ann")
@@ -414,6 +507,37 @@ def test_purge_takes_sub_agents_along_and_says_so(db: str) -> None:
     assert run("purge", db, "long", "--yes", *USER).out == "session ann/long deleted, and 2 sub-agents' sessions\n"
     with closing(SqliteSessionStore(db)) as store:
         assert [info.user_id for info in store.sessions()] == ["bob"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["inspect", "DB", "--diff", "5f3c09e1"], "SESSION is missing"),
+        (["inspect", "DB", "--watch"], "SESSION is missing"),
+        (["inspect", "DB", "--full"], "SESSION is missing"),
+        (["reload", "DB", "m1", "--session", "long", *USER, "--json", "--query", "x"], "leave one out"),
+        (["reload", "DB", "c_9f3a12be7d41", *USER, "--json"], "leave them out"),
+        (["reload", "DB", "c_9f3a12be7d41", *USER, "--query", "x"], "leave them out"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(arguments: list[str], said: str, stored_db: str) -> None:
+    done = run(*(stored_db if word == "DB" else word for word in arguments))
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_is_not_a_search_without_hits(tmp_path: Path) -> None:
+    db = str(tmp_path / "agent.db")
+    with AutoContextMemory.open(db, session_id="42") as memory:
+        memory.add_messages(Msg(role="user", content=f"disk {n} {'is full ' * 40}") for n in range(400))
+    with subprocess.Popen(
+        command("search", db, "disk", "--limit", "400"), env=environment(), stdout=subprocess.PIPE
+    ) as search:
+        assert search.stdout is not None
+        search.stdout.readline()
+        search.stdout.close()
+        assert search.wait(60) == 141
 
 
 @pytest.mark.slow
@@ -432,6 +556,23 @@ def test_prune_compares_conversations(tmp_path: Path) -> None:
     cells = next(line for line in done.out.splitlines() if line.startswith("one")).split()
     assert cells[-1] == "yes"
     assert int(cells[3].replace(",", "")) < int(cells[2].replace(",", ""))
+
+
+@pytest.mark.slow
+def test_prune_takes_the_sessions_of_autocontext(tmp_path: Path) -> None:
+    """Some of their results are cut already: `call_tool` has put the rest into the content store."""
+    path = tmp_path / "agent.db"
+    with AutoContext.open(path, config=AutoContextConfig.for_window(16_000)) as ac:
+        session = ac.session("42", user_id="ann")
+        for n in range(4):
+            session.add([Msg(role="user", content="Look."), tool_exchange("read", {"n": n}, "", id=f"c{n}")[0]])
+            session.call_tool(lambda n: f"{n}: a line of the log\n" * 2_000, {"n": n}, f"c{n}", name="read")
+        session.add(Msg(role="assistant", content="Seen."))
+    done = run("prune", str(path), "42", "--user", "ann")
+    assert (done.code, done.err) == (0, "")
+    cells = done.out.splitlines()[-1].split()
+    assert cells[-1] == "yes"
+    assert int(cells[-3].replace(",", "")) < int(cells[-4].replace(",", ""))
 
 
 @pytest.mark.slow

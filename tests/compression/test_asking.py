@@ -1,11 +1,12 @@
 """Which replies of a model become notes."""
 
+import asyncio
 import time
 
 import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory
-from autocontext.compression.asking import Asker
+from autocontext.compression.asking import _HEAD_START, Asker, _while_working
 from autocontext.compression.questions import Ask
 from autocontext.requests import ModelReply, ModelRequest
 from autocontext.testing import ScriptedModel, conversation
@@ -46,3 +47,17 @@ def test_nothing_waits_before_the_first_attempt() -> None:
         times.append(time.monotonic() - began)
         assert answer.text == "In short."
     assert min(times) < 0.5
+
+
+def test_no_work_begins_once_the_answers_are_there() -> None:
+    begun: list[str] = []
+
+    async def answers() -> list[str]:
+        return ["In short."]
+
+    async def main() -> None:
+        assert await _while_working(answers(), lambda: begun.append("work")) == ["In short."]
+        await asyncio.sleep(3 * _HEAD_START)
+
+    asyncio.run(main())
+    assert begun == []

@@ -1,7 +1,7 @@
 """Compactions of the providers: kept as they came, first where Claude wants them, and never in two places at once."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +292,44 @@ def test_what_is_erased_is_erased_from_a_compaction_too(whole: bool) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- details
+def found(characters: int, **more: Any) -> dict[str, Any]:
+    """What a search of the web has found, as Claude has it."""
+    page = {"type": "web_search_result", "title": "Page", "url": "https://e.org", "page_age": None}
+    return {**page, "encrypted_content": "x" * characters, **more}
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        lambda n: [{"type": "redacted_thinking", "data": "x" * 2 * n}],
+        lambda n: [
+            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
+            {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [found(n), found(n)]},
+        ],
+        lambda n: [
+            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {"code": "1"}},
+            {
+                "type": "code_execution_tool_result",
+                "tool_use_id": "srvtoolu_1",
+                "content": {"type": "encrypted_code_execution_result", "encrypted_stdout": "x" * 2 * n},
+            },
+        ],
+    ],
+    ids=["thinking", "search", "code"],
+)
+@pytest.mark.parametrize("name", ["o200k_base", "bytes4"])
+def test_what_claude_has_sealed_counts_by_its_length(blocks: Callable[[int], list[Any]], name: str) -> None:
+    def sizes(characters: int) -> tuple[int, int]:
+        memory = AutoContextMemory(AutoContextConfig(token_counter=name))
+        said = {"role": "assistant", "content": [*blocks(characters), {"type": "text", "text": "Found."}]}
+        memory.add([{"role": "user", "content": "Look."}, said])
+        assert memory.to_anthropic()[-1] == said
+        return memory.token_count, memory.counter.bound(memory.messages[-1])
+
+    small, large = sizes(2_000), sizes(8_000)
+    assert [large[0] - small[0], large[1] - small[1]] == pytest.approx([2_250] * 2, abs=2)
+
+
 def test_encrypted_content_counts_by_its_length() -> None:
     memory = AutoContextMemory(config("keep"))
     memory.add({"type": "compaction", "id": "cmp_1", "encrypted_content": "x" * 1_600})

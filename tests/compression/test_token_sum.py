@@ -1,10 +1,14 @@
 """The running sum: always what a recount gives, and no message is counted twice."""
 
 import asyncio
+import random
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
+from math import ceil
 from sys import getsizeof
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +17,8 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.compression.token_sum import TokenSum
+from autocontext.errors import InvalidMessage
+from autocontext.events import CompressionReport
 from autocontext.history.entries import Added, Removed
 from autocontext.history.log import Log
 from autocontext.stores import InMemorySessionStore
@@ -97,6 +103,19 @@ def test_messages_are_counted_when_the_bounds_cannot_tell() -> None:
     assert counter.asked
 
 
+@pytest.mark.parametrize("bound_is_count", [False, True])
+def test_a_view_reaches_as_many_tokens_as_it_has_and_no_more(bound_is_count: bool) -> None:
+    counter, log = CountingCounter(), Log()
+    token_sum = TokenSum(counter, log)
+    for message in conversation(rounds=2):
+        token_sum.update(log.record(Added(message=message)))
+    tokens = sum(map(counter.size, log.view_messages))
+    if bound_is_count:
+        assert token_sum.total() == token_sum.at_most
+    assert token_sum.reaches(tokens)
+    assert not token_sum.reaches(tokens + 1)
+
+
 # -------------------------------------------------------------------------------------------------------------- sums
 operations = st.lists(
     st.sampled_from(("add", "compress", "delete", "undo", "clear", "load", "offload")), min_size=1, max_size=8
@@ -153,7 +172,7 @@ def test_what_is_sent_besides_the_messages_counts() -> None:
     assert memory.token_count == bare
 
 
-def test_a_provider_s_count_holds_until_something_leaves_the_view() -> None:
+def test_of_a_provider_s_count_what_remains_in_view_keeps_its_share() -> None:
     memory = counted(CountingCounter())
     memory.add_messages([system("s"), user("hello")])
     bare = memory.token_count
@@ -164,7 +183,98 @@ def test_a_provider_s_count_holds_until_something_leaves_the_view() -> None:
     grown = sum(map(CountingCounter().size, memory.messages))
     assert memory.token_count == grown + 50
     memory.delete_message(2)
+    assert memory.token_count == bare + share(50, bare, grown)
+    for tokens in (bare + 7, 10**400):
+        memory.record_usage(tokens)
+        assert memory.token_count == tokens
+    memory.delete_message(1)
+    assert memory.token_count > 10**390
+
+
+def share(more: int, now: int, before: int) -> int:
+    """What remains of a provider's excess over our own counts of the view."""
+    return ceil(Fraction(more * min(now, before), before))
+
+
+@pytest.mark.parametrize(("fixed", "share_of"), [(700, 0), (0, 0.5), (700, 0.5)])
+def test_two_counts_of_a_provider_tell_which_part_of_its_excess_is_fixed(fixed: int, share_of: float) -> None:
+    memory = counted(CountingCounter())
+    memory.add_message(user("hello " * 100))
+
+    def provider() -> int:
+        own = memory.count(memory.messages)
+        return fixed + round((1 + share_of) * own)
+
+    memory.record_usage(provider())
+    for n in range(3):
+        memory.add_message(user(f"more {n} " * 50))
+    memory.record_usage(provider())
+    memory.delete_message(2)
+    assert memory.token_count == pytest.approx(provider(), abs=3)
+
+
+def test_tools_that_nobody_has_told_of_are_no_reason_for_a_pass_at_every_step() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(16_000, token_counter="o200k_base"))  # noqa: S106 (tokens of text)
+    passes: list[CompressionReport] = []
+    memory.on_compression(passes.append)
+    rng = random.Random(0)
+    memory.add_message(user("Read all days."))
+    for n in range(40):
+        memory.get_messages()
+        tokens = memory.count(memory.messages) + 12_000
+        assert tokens <= 16_000
+        memory.record_usage(tokens)
+        memory.add({"role": "assistant", "content": f"Day {n} is read."})
+        lines = (f"line {n} {j} value{rng.randrange(10**6)}" for j in range(rng.randrange(25, 110)))
+        memory.add({"role": "user", "content": "\n".join(lines)})
+    assert 0 < len(passes) <= 15
+
+
+def test_a_provider_s_count_below_ours_ends_when_something_leaves_the_view() -> None:
+    memory = counted(CountingCounter())
+    memory.add_messages([system("s"), user("hello")])
+    bare = memory.token_count
+    memory.add_message(user("more"))
+    memory.record_usage(memory.token_count - 9)
+    memory.delete_message(2)
     assert memory.token_count == bare
+
+
+def test_a_pass_goes_on_until_what_a_provider_counts_of_the_view_fits() -> None:
+    memory = counted(CountingCounter(), max_token=3_000, msg_threshold=10**9, strategies=("read_once", "shorten"))
+    memory.add_messages(conversation(rounds=12, tools_per_round=1, chars=40))
+    own = sum(map(CountingCounter().size, memory.messages))
+    times = 6_000 / own
+    memory.record_usage(6_000)
+    report = memory.compress_if_needed()
+    now = sum(map(CountingCounter().size, memory.messages))
+    assert report.outcome == "applied"
+    assert now * times <= 3_000
+    assert memory.token_count == pytest.approx(now * times, rel=0.02)
+    assert memory.compress_if_needed().outcome == "not_needed"
+
+
+def test_a_report_counts_both_sides_alike() -> None:
+    memory = counted(CountingCounter(), max_token=10_000, msg_threshold=10**9, strategies=("read_once", "shorten"))
+    memory.add_messages(conversation(rounds=12, tools_per_round=1, chars=40))
+    sizes = [sum(map(CountingCounter().size, memory.messages))]
+    memory.record_usage(3 * sizes[0])
+    report = memory.compress_if_needed(force=True)
+    sizes.append(sum(map(CountingCounter().size, memory.messages)))
+    assert [report.tokens_before, report.tokens_after] == sizes
+    assert memory.usage.tokens_saved == sum(s.tokens_saved for s in report.strategies) == sizes[0] - sizes[1] > 0
+    waiting = memory.compress_if_needed()
+    assert (waiting.outcome, waiting.tokens_before, waiting.tokens_after) == ("not_needed", sizes[1], sizes[1])
+
+
+def test_a_pass_that_could_not_reach_its_target_is_not_tried_again_at_once_whatever_the_provider_counts() -> None:
+    memory = counted(CountingCounter(), max_token=3_000, msg_threshold=10**9, strategies=("read_once", "shorten"))
+    memory.add_messages([system("Rules. " * 100), user("Go on.")])
+    outcomes = []
+    for tokens in (2_700, 2_750, 2_950):  # the trigger is 2,250; a tenth of it has to be new
+        memory.record_usage(tokens)
+        outcomes.append(memory.compress_if_needed().outcome)
+    assert outcomes == ["partly", "not_needed", "partly"]
 
 
 def test_a_provider_s_count_holds_although_what_is_sent_besides_was_not_counted_yet() -> None:
@@ -204,14 +314,15 @@ def test_whatever_waits_to_be_counted_the_sum_is_that_of_counting_at_once(
         if step == "add":
             memory.add_message(user(value))
         elif step == "usage":
-            memory.record_usage(value)
-            more = value - plain - besides
+            memory.record_usage(plain + besides + value)
+            more = value
         elif step == "besides":
             memory.set_overhead(value)
             besides = count(value)
         elif step == "delete" and value < len(memory):
             memory.delete_message(value)
-            more = 0
+            now = sum(map(memory.counter.count, memory.messages))
+            more = share(more, now + besides, plain + besides)
         else:
             assert int(repr(memory).partition("at most ")[2].split()[0].replace(",", "")) >= plain + besides + more
             assert memory.token_count == plain + besides + more
@@ -221,6 +332,55 @@ def test_a_negative_count_of_a_provider_is_refused() -> None:
     memory = counted(CountingCounter())
     with pytest.raises(ValueError, match=r"record_usage: input_tokens .*-1"):
         memory.record_usage(-1)
+
+
+SOME = {"cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"input_tokens": 10, **SOME, "output_tokens": 5}, 100),  # Anthropic
+        ({"input_tokens": 100, "cache_read_input_tokens": None, "cache_creation_input_tokens": None}, 100),
+        ({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 90}}, 100),  # OpenAI Responses
+        ({"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 90}, "completion_tokens": 5}, 100),
+        ({"prompt_tokens": 100, **SOME}, 100),  # LiteLLM
+    ],
+)
+def test_a_reply_s_usage_counts_what_the_provider_s_cache_had(
+    usage: dict[str, Any], tokens: int, *, as_object: bool
+) -> None:
+    memory = counted(CountingCounter())
+    memory.add_message(user("hello"))
+    memory.record_usage(SimpleNamespace(**usage) if as_object else usage)
+    assert memory.token_count == tokens
+
+
+@pytest.mark.parametrize("usage", [None, "12", {}, {"output_tokens": 3}, {"input_tokens": "12"}, SimpleNamespace()])
+def test_a_usage_without_a_count_is_refused(usage: Any) -> None:
+    with pytest.raises(InvalidMessage, match=r"record_usage: .*pass the reply's usage"):
+        counted(CountingCounter()).record_usage(usage)
+
+
+@pytest.mark.parametrize("name", ["o200k_base", "bytes4"])
+@pytest.mark.parametrize("line", ["day 4: the disk is full again; ", "第四天：磁盘又满了；"])
+@pytest.mark.parametrize("as_object", [False, True])
+def test_passes_are_made_although_only_what_was_not_cached_is_told(
+    name: str, line: str, *, as_object: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With prompt caching Anthropic's `input_tokens` is a few tokens of many thousand."""
+    memory = AutoContextMemory(AutoContextConfig.for_window("8k", token_counter=name))
+    memory.add({"role": "user", "content": "Read all logs."})
+    for n in range(8):
+        memory.to_anthropic()
+        memory.record_usage({"input_tokens": 20} if as_object else 20)
+        memory.add({"role": "assistant", "content": [{"type": "tool_use", "id": f"t{n}", "name": "read", "input": {}}]})
+        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": line * 300}
+        memory.add({"role": "user", "content": [result]})
+    memory.to_anthropic()
+    assert sum(map(memory.counter.count, memory.messages)) <= 8_000
+    assert [r.levelname for r in caplog.records if "record_usage" in r.getMessage()] == ["WARNING"]
 
 
 @pytest.mark.slow
@@ -274,8 +434,10 @@ def test_what_leaves_a_fork_leaves_a_provider_s_count_as_it_is() -> None:
     tokens.anchor(50)
     forked = log.fork()
     fork = tokens.fork(forked)
+    own = tokens.own
     fork.update(forked.record(Removed(ids=("m1",))))
-    assert fork.total() == fork.counter.count(log.messages["m0"]) + fork.counter.count(log.messages["m2"])
+    assert fork.own == fork.counter.count(log.messages["m0"]) + fork.counter.count(log.messages["m2"])
+    assert fork.total() == fork.own + share(50 - own, fork.own, own)
     assert tokens.total() == 50
 
 
@@ -284,9 +446,10 @@ def test_once_something_leaves_the_view_what_is_sent_besides_is_counted_as_it_is
     tokens.set_overhead(["a text about each of the tools"])
     tokens.anchor(100)
     tokens.update(log.record(Removed(ids=("m1",))))
-    assert tokens.total() == tokens.counter.count(log.messages["m0"]) + tokens.counter.count_text(
-        "a text about each of the tools"
-    )
+    besides = tokens.counter.count_text("a text about each of the tools")
+    first, second = (tokens.counter.count(log.messages[id_]) for id_ in ("m0", "m1"))
+    assert tokens.own == first + besides
+    assert tokens.total() == tokens.own + share(100 - tokens.own - second, tokens.own, tokens.own + second)
 
 
 def test_a_count_of_another_message_with_its_id_is_not_taken_over() -> None:

@@ -3,11 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.compression.worth_asking import surely_shorter
 from autocontext.history.edits import apply
 from autocontext.history.proposals import Proposal, Question, build
 from autocontext.history.view import View
-from autocontext.testing import assistant, conversation, user
+from autocontext.testing import ScriptedModel, assistant, conversation, user
 from tests.conversations import histories
 
 
@@ -42,3 +43,23 @@ def test_whole_rounds_are_sure_and_short_last_or_overlapping_spans_are_not():
     first, second, short, last = (asked(view, a, b) for a, b in ((2, 6), (8, 12), (19, 20), (20, 21)))
     assert sure(view, [first, second, short, last]) == {id(first), id(second)}
     assert sure(view, [first, asked(view, 3, 7)]) == set()
+
+
+class Answers:
+    """Proposes a note for each of the agent's answers."""
+
+    name = "answers"
+
+    def propose(self, view):
+        spans = [view.span(i, i + 1) for i, m in enumerate(view.messages) if m.role == "assistant"]
+        return [Proposal(span, Question("tool_run", ("said " * 200,), 64, (200,)), role="assistant") for span in spans]
+
+
+def test_only_what_the_gate_would_let_through_is_asked_about():
+    model = ScriptedModel("In short.")
+    memory = AutoContextMemory(AutoContextConfig(strategies=(Answers(),), last_resort=False), model)
+    long = "All rings of the second shop are sold. " * 40
+    memory.add_messages([user("Go."), assistant("Ok."), user("And?"), assistant(long)])
+    assert memory.compress_if_needed(force=True)
+    assert len(model.requests) == 1
+    assert memory.messages[1].text == "Ok."

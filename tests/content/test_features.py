@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,20 @@ def test_000_5_the_file_tool_gives_compact_chunks(store: PagedContentStore) -> N
     assert set(unknown) == {"error", "available_files"}
     assert "'short.txt' not found" in unknown["error"]
     assert unknown["available_files"] == ["/data/long.txt"]
+
+
+@pytest.mark.parametrize("length", [0, -1, -(10**30), False, None, "none", float("nan")])
+def test_a_length_that_reads_nothing_means_the_default(memory_store: SqliteContentStore, length: Any) -> None:
+    text = "".join(f"line {i}\n" for i in range(900))
+    memory_store.put(text, key="stored.txt")
+    tool = get_file_content_tool(memory_store, fallback={"fallback.txt": text})
+    for name in ("stored.txt", "fallback.txt"):
+        read, at, more = "", 0, True
+        while more:
+            page = tool(name, start_char=at, length=length)
+            assert page["end_char"] > at
+            read, at, more = read + page["chunk"], page["end_char"], page["has_more"]
+        assert read == text
 
 
 def test_000_6_the_constants_are_the_defaults_and_can_be_set(memory_store: SqliteContentStore) -> None:

@@ -10,6 +10,7 @@ are those of platform.claude.com/docs, "Compaction on demand" and "Threshold com
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from tests.fakes.http_server import FakeService, Item, Raw, Refusal, Reply, Request, Streamed
@@ -26,6 +27,9 @@ _BLOCKS = {
     "document": {"source", "title", "context", "citations"},
     "compaction": {"content", "encrypted_content", "signature", "tool_changes"},
 }
+_ID, _NAME = re.compile(r"[a-zA-Z0-9_-]+"), re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_IMAGES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
+_MARKS = 4
 _PARAMETERS = {
     "model", "max_tokens", "messages", "system", "tools", "tool_choice", "stop_sequences", "temperature", "thinking",
     "metadata", "context_management", "compaction",
@@ -62,14 +66,10 @@ class FakeAnthropic(FakeService):
         if unknown := sorted(body.keys() - _PARAMETERS - {"_betas"}):
             raise _bad(f"{unknown[0]}: Extra inputs are not permitted")
         messages = body.get("messages")
-        if not isinstance(messages, list) or not messages:
-            raise _bad("messages: at least one message is required")
-        for i, message in enumerate(messages):
-            _check_shape(message, f"messages.{i}")
+        check_messages(messages)
+        _check_marks([*body.get("tools", ()), *_blocks({"content": body.get("system", [])}), *_all_blocks(messages)])
         _check_compactions(messages, body)
         read = _from_last_compaction(messages)
-        if messages[0]["role"] != "user" and "compaction" not in [b["type"] for b in _blocks(messages[0])]:
-            raise _bad("messages: first message must use the user role")
         _check_pairs(read)
         if messages[-1]["role"] == "assistant" and "compaction" not in body:
             raise _bad("This model does not support assistant message prefill.")
@@ -97,6 +97,30 @@ class FakeAnthropic(FakeService):
         return any(len(json.dumps(self.seen[-1])) // 4 > limit for limit in limits)
 
 
+def check_messages(messages: Any) -> None:
+    """Raise Refusal (400) for the first fault of a list of messages, calls and results aside."""
+    if not isinstance(messages, list) or not messages:
+        raise _bad("messages: at least one message is required")
+    for i, message in enumerate(messages):
+        _check_shape(message, f"messages.{i}")
+    if messages[0]["role"] != "user" and "compaction" not in [b["type"] for b in _blocks(messages[0])]:
+        raise _bad("messages: first message must use the user role")
+    _check_marks(_all_blocks(messages))
+
+
+def _all_blocks(messages: list[Any]) -> list[Any]:
+    """The blocks of all messages, with those that stand in results."""
+    blocks = [b for m in messages for b in _blocks(m)]
+    inner = [b for result in blocks if isinstance(result.get("content"), list) for b in result["content"]]
+    return [*blocks, *inner]
+
+
+def _check_marks(blocks: list[Any]) -> None:
+    marks = sum("cache_control" in block for block in blocks)
+    if marks > _MARKS:
+        raise _bad(f"A maximum of {_MARKS} blocks with cache_control may be provided. Found {marks}.")
+
+
 def _check_shape(message: Any, where: str) -> None:
     if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
         raise _bad(f"{where}.role: Input should be 'user' or 'assistant'")
@@ -110,8 +134,24 @@ def _check_shape(message: Any, where: str) -> None:
             raise _bad(f"{at}: Input tag {block.get('type')!r} is not one of the expected content block types")
         if unknown := sorted(block.keys() - _BLOCKS[block["type"]] - {"type", "cache_control"}):
             raise _bad(f"{at}.{unknown[0]}: Extra inputs are not permitted")
-        if block["type"] == "text" and not block["text"]:
-            raise _bad(f"{at}.text: text content blocks must be non-empty")
+        _check_block(block, message["role"], at)
+
+
+def _check_block(block: Any, role: str, at: str) -> None:
+    if block["type"] == "text" and not block["text"].strip():
+        raise _bad(f"{at}.text: text content blocks must contain non-whitespace text")
+    if block["type"] == "tool_use" and not (role == "assistant" and _ID.fullmatch(block["id"])):
+        raise _bad(f"{at}.tool_use.id: String should match pattern '^{_ID.pattern}$'")
+    if block["type"] == "tool_use" and not (_NAME.fullmatch(block["name"]) and isinstance(block["input"], dict)):
+        raise _bad(f"{at}.tool_use: the name should match '^{_NAME.pattern}$', and input should be an object")
+    if block["type"] == "tool_result" and role != "user":
+        raise _bad(f"{at}: `tool_result` blocks can only be in `user` messages")
+    for image in [block, *(block["content"] if isinstance(block.get("content"), list) else ())]:
+        source = image["source"] if image["type"] == "image" else {}
+        if source.get("type") == "base64" and source["media_type"] not in _IMAGES:
+            raise _bad(f"{at}.source.base64.media_type: Input should be one of {sorted(_IMAGES)}")
+        if source.get("type") == "url" and not source["url"].startswith("https://"):
+            raise _bad(f"{at}.source.url: Only HTTPS URLs are supported")
 
 
 def _check_compactions(messages: list[Any], body: Any) -> None:
@@ -142,13 +182,18 @@ def _check_compactions(messages: list[Any], body: Any) -> None:
 
 
 def _check_pairs(messages: list[Any]) -> None:
-    """Each call is answered in the next message, and nothing else is."""
+    """Each call has an id of its own and is answered in the next message, before anything else, and nothing else is."""
     waiting: list[str] = []
+    called = [b["id"] for m in messages for b in _blocks(m) if b["type"] == "tool_use"]
+    if len({*called}) < len(called):
+        raise _bad("`tool_use` ids must be unique")
     for i, message in enumerate(messages):
         blocks = _blocks(message)
         results = [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"]
         if sorted(results) != sorted(waiting):
             raise _bad(f"messages.{i}: `tool_use` {waiting} and `tool_result` {results} do not fit")
+        if any(b["type"] != "tool_result" for b in blocks[: len(results)]):
+            raise _bad(f"messages.{i}: `tool_result` blocks must come before other content")
         waiting = [b["id"] for b in blocks if b["type"] == "tool_use"]
     if waiting:
         raise _bad(f"`tool_use` {waiting} without `tool_result`")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from tests.fakes.http_server import Refusal
@@ -18,31 +20,41 @@ PARAMETERS = frozenset(
     }
 )  # fmt: skip
 _PARTS = {"input_text", "input_image", "input_file", "output_text", "refusal"}
+_OUTPUT_OF = {
+    f"{kind}_call": f"{kind}_call_output"
+    for kind in ("function", "custom_tool", "shell", "local_shell", "apply_patch", "computer")
+}
+"""The only kind of item that answers a call of each kind."""
 _ROLES = ("user", "assistant", "system", "developer")
 
 
-def as_chat(body: dict[str, Any]) -> list[dict[str, Any]]:  # noqa: C901 (one case for each kind of item)
-    """The request's conversation as chat messages. Raises Refusal (400) for items that the service does not take."""
+def as_chat(  # noqa: C901 (one case for each kind of item)
+    body: dict[str, Any], put_out: Iterable[list[dict[str, Any]]] = ()
+) -> list[dict[str, Any]]:
+    """The request's conversation as chat messages. Raises Refusal (400) for items that the service does not take.
+
+    `put_out`: what the service has answered before, each time in one go, of which it remembers the ids.
+    """
     value = body.get("input")
     items = [{"role": "user", "content": value}] if isinstance(value, str) else value
     if not isinstance(items, list) or not items:
         raise _bad("'input' must be a string or a list with at least one item")
     messages = [{"role": "system", "content": body["instructions"]}] if body.get("instructions") else []
-    called: set[str] = set()
+    called: dict[str, str] = {}
     answered: set[str] = set()
     for i, item in enumerate(items):
         where = f"input[{i}]"
         if not isinstance(item, dict):
             raise _bad(f"{where} must be an object")
         kind = item.get("type") or ("message" if "role" in item else None)
-        if kind == "function_call":
-            called.add(_text(item, "call_id", where))
+        if kind in _OUTPUT_OF:
+            called[_text(item, "call_id", where)] = _OUTPUT_OF[kind]
             answered.discard(item["call_id"])
             messages = _with_call(messages, item, where)
-        elif kind == "function_call_output":
+        elif kind in _OUTPUT_OF.values():
             call = _text(item, "call_id", where)
-            if call not in called - answered:
-                raise _bad(f"No tool call found for function call output with call_id {call}.")
+            if called.get(call) != kind or call in answered:
+                raise _bad(f"No tool call found for {kind.replace('_', ' ')} with call_id {call}.")
             answered.add(call)
             messages.append({"role": "tool", "tool_call_id": call, "content": _output(item, where)})
         elif kind == "message":
@@ -51,19 +63,55 @@ def as_chat(body: dict[str, Any]) -> list[dict[str, Any]]:  # noqa: C901 (one ca
             # What was said before is in it; the model reads it together with the words of the users before it.
             messages = [m for m in messages if m["role"] in ("user", "system", "developer")]
             messages.append({"role": "assistant", "content": _opened(item, where)})
-            called, answered = set(), set()
+            called, answered = {}, set()
         elif kind == "reasoning":
             if item.get("encrypted_content") is not None:
                 _opened(item, where)
         else:
             raise _bad(f"{where}: invalid value {kind!r} for 'type'")
-    if called != answered:
-        raise _bad(f"No tool output found for function call {min(called - answered)}.")
+    if waiting := called.keys() - answered:
+        raise _bad(f"No tool output found for function call {min(waiting)}.")
+    _check_reasoning(items, put_out)
     return messages
+
+
+def _check_reasoning(items: list[Any], put_out: Iterable[list[dict[str, Any]]]) -> None:
+    """Reasoning and what it led to are taken together only, next to each other."""
+    needed: dict[str, str] = {}
+    led_to: dict[str, Any] = {}
+    for output in put_out:
+        led_by = ""
+        led_to.update((item["id"], following["id"]) for item, following in pairwise(output) if "id" in item)
+        for item in output:
+            if item["type"] == "reasoning":
+                led_by = item["id"]
+            elif led_by and "id" in item:
+                needed[item["id"]] = led_by
+    seen: set[Any] = set()
+    for item, following in pairwise([*items, {}]):
+        own = item.get("id")
+        if own in needed and needed[own] not in seen:
+            kind, missing = item.get("type"), needed[own]
+            raise _bad(
+                f"Item '{own}' of type '{kind}' was provided without its required 'reasoning' item: '{missing}'."
+            )
+        apart = following.get("id") != led_to.get(own, following.get("id"))
+        if item.get("type") == "reasoning" and (apart or not _is_output(following)):
+            raise _bad(f"Item '{own}' of type 'reasoning' was provided without its required following item.")
+        seen.add(own)
+
+
+def _is_output(item: dict[str, Any]) -> bool:
+    return item.get("role") == "assistant" or str(item.get("type")).endswith(("reasoning", "_call"))
 
 
 def _with_call(messages: list[dict[str, Any]], item: dict[str, Any], where: str) -> list[dict[str, Any]]:
     """Adjacent calls belong to one assistant message."""
+    if item["type"] != "function_call":
+        key = "input" if item["type"] == "custom_tool_call" else "operation" if "patch" in item["type"] else "action"
+        if not item.get(key):
+            raise _bad(f"Missing required parameter: '{where}.{key}'.")
+        item = {**item, "id": None, "name": item.get("name", item["type"]), "arguments": json.dumps(item[key])}
     if item.get("id") is not None and not str(item["id"]).startswith("fc"):
         raise _bad(f"{where}.id: expected an ID that begins with 'fc'")
     function = {"name": _text(item, "name", where), "arguments": _text(item, "arguments", where)}
@@ -103,6 +151,16 @@ def _parts(content: Any, where: str, role: str) -> list[dict[str, Any]]:
 
 def _output(item: dict[str, Any], where: str) -> Any:
     output = item.get("output")
+    if item["type"] == "computer_call_output":
+        if not isinstance(output, dict) or output.get("type") != "computer_screenshot":
+            raise _bad(f"{where}.output: must be a computer_screenshot")
+        return json.dumps(output)
+    if item["type"] == "shell_call_output":
+        if not isinstance(output, list) or not all(isinstance(part, dict) and "stdout" in part for part in output):
+            raise _bad(f"{where}.output: must be a list of objects with stdout, stderr and outcome")
+        return json.dumps(output)
+    if item["type"] == "apply_patch_call_output" and item.get("status") not in ("completed", "failed"):
+        raise _bad(f"{where}.status: must be 'completed' or 'failed'")
     if isinstance(output, str):
         return output
     parts = _parts(output, f"{where}.output", "user")

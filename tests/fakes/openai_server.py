@@ -98,7 +98,9 @@ class FakeOpenAI(FakeService):
         """What a request says, in one form."""
         messages = openai_responses.as_chat(body) if "input" in body else body["messages"]
         tools = [tool.get("function", tool).get("name", "") for tool in body.get("tools") or ()]
-        return Turn(messages=messages, tools=tools, tokens=_tokens(messages, body.get("tools") or []), body=body)
+        form = body.get("response_format") or (body.get("text") or {}).get("format") or {}
+        schemas = [*(body.get("tools") or ()), *([form] if form.get("type") == "json_schema" else [])]
+        return Turn(messages=messages, tools=tools, tokens=_tokens(messages, schemas), body=body)
 
     def check(self, body: Any) -> None:
         known = openai_responses.PARAMETERS if "input" in body else _PARAMETERS
@@ -260,9 +262,9 @@ def _count(text: str) -> int:
     return get_counter("o200k_base").count_text(text)
 
 
-def _tokens(messages: list[dict[str, Any]], tools: list[Any]) -> int:
+def _tokens(messages: list[dict[str, Any]], schemas: list[Any]) -> int:
     """Tokens of a request as the service counts them (OpenAI's cookbook), schemas as compact JSON."""
-    total = _PRIMING + sum(_count(json.dumps(tool, ensure_ascii=False)) for tool in tools)
+    total = _PRIMING + sum(_count(json.dumps(schema, ensure_ascii=False)) for schema in schemas)
     for message in messages:
         total += _PER_MESSAGE + _count(message.get("name") or "")
         content = message.get("content")

@@ -63,13 +63,28 @@ def _before(part: Any) -> list[Any]:
                 "tool_calls": [{"id": part["tool_call_id"], "type": "function", "function": function}],
             }
         ]
-    if str(part.get("type")).endswith("_output") and part.get("call_id"):
-        return [{"type": "function_call", "call_id": part["call_id"], **function}]
+    if (kind := str(part.get("type"))).endswith("_output") and part.get("call_id"):
+        call = kind.removesuffix("_output").removesuffix("_call") + "_call"
+        return [{**item, "call_id": part["call_id"]} for item in ITEMS if item.get("type") == call][:1]
     return []
 
 
+ANSWERS: dict[Any, dict[str, Any]] = {
+    "computer_call": {
+        "type": "computer_call_output",
+        "output": {"type": "computer_screenshot", "image_url": "https://e.org/a.png"},
+    },
+    "local_shell_call": {"type": "local_shell_call_output", "id": "x", "output": "{}"},
+    "shell_call": {"type": "shell_call_output", "output": []},
+    "tool_search_call": {"type": "tool_search_output", "tools": []},
+}
+"""Of calls that are sent as a text without their own kind of result, as it takes none that says what happened."""
+
+
 def _output(item: Any) -> list[Any]:
-    """The item; reasoning never stands alone."""
+    """The item; reasoning and some calls never stand alone."""
+    if item.get("type") in ANSWERS and item.get("call_id"):
+        return [item, {"call_id": item["call_id"], **ANSWERS[item["type"]]}]
     return [item, {"role": "assistant", "content": "Done."}] if item.get("type") == "reasoning" else [item]
 
 
@@ -116,10 +131,10 @@ def test_every_output_of_the_service_can_be_added_as_it_is() -> None:
     for output in OUTPUTS:
         memory = AutoContextMemory()
         item = without_objects(output)
-        memory.add([*_before(item), output, {"role": "assistant", "content": "Done."}])
+        memory.add([*_before(item), output, *_output(item)[1:], {"role": "assistant", "content": "Done."}])
         view = memory.to_responses()
         # One that lacks what the request's type needs is told.
-        assert item in view or {"role": "assistant", "content": f"[{item['type']}]"} in view
+        assert item in view or {"role": "assistant", "content": carried_text(item, item["type"])} in view
 
 
 def test_the_output_of_no_tool_is_refused() -> None:

@@ -12,7 +12,7 @@ from autocontext.formats.anthropic_messages import to_anthropic
 from autocontext.formats.openai_chat import to_openai
 from autocontext.formats.openai_responses import to_responses
 from autocontext.formats.sendable import INTERRUPTED, sendable
-from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, is_final_reply
 from autocontext.testing import assert_valid_chat, assistant, tool_call, tool_result, user
 from autocontext.text.chat_rules import first_violation
 from tests.conversations import histories, valid_histories
@@ -51,6 +51,37 @@ def is_body(message: Msg) -> bool:
     except ValueError:
         return False
     return True
+
+
+@st.composite
+def overlapping_runs(draw: st.DrawFn) -> list[Msg]:
+    """Runs on one conversation, each whole in itself, in any order of their messages."""
+    runs: list[list[Msg]] = []
+    for n in range(draw(st.integers(1, 4))):
+        run = [user(f"question {n}")]
+        for k, calls in enumerate(draw(st.lists(st.integers(1, 3), max_size=3))):
+            ids = [f"c{n}.{k}.{i}" for i in range(calls)]
+            run += [Msg(role="assistant", content=[ThinkingBlock(thinking="So.")])] if draw(st.booleans()) else []
+            run.append(Msg(role="assistant", content=[ToolUseBlock(id=id_, name="f") for id_ in ids]))
+            run += [tool_result(id_, id_) for id_ in draw(st.permutations(ids))]
+        runs.append([*run, assistant(f"answer {n}")] if draw(st.booleans()) else run)
+    turns = draw(st.permutations([n for n, run in enumerate(runs) for _ in run]))
+    return [runs[n].pop(0) for n in turns]
+
+
+@given(overlapping_runs())
+def test_runs_that_overlap_end_with_what_came_last(history: list[Msg]) -> None:
+    for end in range(1, len(history) + 1):
+        made = sendable(history[:end])
+        assert first_violation(made) is None
+        assert_valid_chat(to_openai(made))
+        assert not history[end - 1].tool_results or not is_final_reply(made[-1])
+        spoken = [m.text for m in history[:end] if m.text]
+        assert [m.text for m in made if m.text] == spoken
+        uses = [use.id for m in history[:end] for use in m.tool_uses]
+        assert sorted(use.id for m in made for use in m.tool_uses) == sorted(uses)
+        if first_violation(history[:end]) is None:
+            assert made == history[:end]
 
 
 ODD = st.one_of(
@@ -92,6 +123,20 @@ def test_a_late_result_moves_to_its_call_and_a_lost_one_becomes_a_text() -> None
     assert made[2].tool_results[0].text == "42"
     assert "not the user's words" in made[4].text
     assert "\n> lost\n" in made[4].text
+
+
+def test_a_call_moves_to_its_result_behind_an_answer() -> None:
+    """A second message was answered while a tool ran: a request that ends with that answer would be continued."""
+    reasoning = Msg(role="assistant", content=[ThinkingBlock(thinking="Both.")])
+    both = Msg(role="assistant", content=[ToolUseBlock(id=i, name="f") for i in ("c1", "c2")])
+    one, two, three = (tool_result("c1", "1"), tool_result("c2", "2"), tool_result("c3", "3"))
+    first, second, answer = user("Go."), user("And?"), assistant("So.")
+    made = sendable([first, reasoning, both, one, second, answer, two])
+    assert made == [first, second, answer, made[3], one, two]
+    assert [block.type for block in made[3].content] == ["thinking", "tool_use", "tool_use"]
+    then = tool_call("f", id="c3")
+    on = [then, three, user("On.")]
+    assert sendable([first, reasoning, both, one, second, answer, two, *on]) == [*made, *on]
 
 
 def test_a_second_result_is_said_by_the_tool_and_not_by_the_user() -> None:

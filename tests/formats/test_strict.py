@@ -21,8 +21,9 @@ from autocontext.formats.openai_chat import from_openai, to_openai
 from autocontext.formats.openai_responses import from_responses
 from autocontext.formats.reading import read_messages
 from autocontext.formats.strict import SDK_FIELDS
-from tests.fakes.anthropic_server import _BLOCKS, _blocks, _check_pairs, _check_shape
+from tests.fakes import anthropic_server as claude
 from tests.fakes.chat_rules import check_messages
+from tests.fakes.openai_responses import as_chat
 from tests.fakes.openai_server import _check_parts
 from tests.formats.sdk_types import fault, hints, members, mutated, values
 
@@ -121,14 +122,8 @@ def strict_responses_service(items: list[dict[str, Any]]) -> None:
 
 
 def strict_claude(messages: list[dict[str, Any]]) -> None:
-    for i, message in enumerate(messages):
-        _check_shape(message, f"messages.{i}")
-        for block in _blocks(message):
-            assert block["type"] in _BLOCKS
-            assert block["type"] != "text" or block["text"].strip()
-            assert block["type"] != "thinking" or isinstance(block["signature"], str)
-            assert block["type"] not in ("image", "document") or isinstance(block["source"], dict)
-    _check_pairs(messages)
+    claude.check_messages(messages)
+    claude._check_pairs(messages)
 
 
 def every_request(memory: AutoContextMemory) -> None:
@@ -137,19 +132,9 @@ def every_request(memory: AutoContextMemory) -> None:
     strict_claude(memory.to_anthropic())
 
 
-def calls_twice(item: dict[str, Any]) -> bool:
-    parts = item.get("content") if isinstance(item.get("content"), list) else item.get("tool_calls")
-    ids = (
-        [str(p.get("id")) for p in parts or () if isinstance(p, dict) and "id" in p] if isinstance(parts, list) else []
-    )
-    return len({*ids}) < len(ids)
-
-
 def added(memory: AutoContextMemory, items: list[Any]) -> bool:
     taken = False
     for item in items:
-        if calls_twice(item):
-            continue  # the service gives every call of a message an id of its own
         try:
             memory.add(item)
             taken = True
@@ -227,6 +212,31 @@ def test_a_stored_part_of_no_known_kind_is_sent_as_a_text() -> None:
         {"type": "text", "text": "b"},
     ]
     assert memory.to_responses()[-1] == {"role": "assistant", "content": "[foo]"}
+
+
+SHELL = {
+    "type": "local_shell_call",
+    "id": "sh_1",
+    "call_id": "s1",
+    "action": {"command": ["ls"]},
+    "status": "completed",
+}
+SHOWN = {"type": "local_shell_call_output", "id": "o_1", "call_id": "s1", "output": "a.py"}
+
+
+@pytest.mark.parametrize("missing", [(0, "id"), (0, "status"), (1, "id")])
+def test_a_call_that_no_service_takes_is_told_with_its_result(missing: tuple[int, str]) -> None:
+    """One of the two alone is refused."""
+    items = [dict(SHELL), dict(SHOWN)]
+    del items[missing[0]][missing[1]]
+    memory = AutoContextMemory()
+    memory.add(HELLO)
+    memory.add_messages(from_responses(items))
+    sent = memory.to_responses()
+    as_chat({"input": sent})
+    assert [item.get("role") for item in sent] == ["user", "assistant", "user"]
+    assert "ls" in sent[1]["content"]
+    assert "a.py" in sent[2]["content"]
 
 
 @given(st.lists(values(ChatCompletionMessageParam), max_size=4))

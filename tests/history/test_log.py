@@ -71,6 +71,8 @@ def used_memory(history: list[Msg]) -> AutoContextMemory:
     any(map(memory.undo, keys))
     memory.delete_message(0)
     memory.clear_offload(keys[-1])
+    memory.follow([memory._log.original[0]])
+    memory.bring_back(memory._log.original[::2])
     return memory
 
 
@@ -279,8 +281,9 @@ def test_after_clearing_nothing_is_held() -> None:
 def readings(log: Log) -> list[object]:
     """All that a log says of its view and its originals, in copies."""
     plain = log.view_ids, log.view_messages, log.offloads, log.replaced, log.pins, log.events, log.compactions
+    branches = copy(log.taken_back)
     numbers = [log.numbers([id_]) for id_ in log.view_ids]
-    return [*map(copy, plain), numbers, [*log.entries], [*log.originals], log.original[::-1]]
+    return [*map(copy, plain), branches, numbers, [*log.entries], [*log.originals], log.original[::-1]]
 
 
 @pytest.mark.slow

@@ -186,6 +186,11 @@ def test_a_list_of_numbers_costs_as_much_as_it_has_ranges() -> None:
     assert python_calls(lambda: names(few)) == python_calls(lambda: names(many))
 
 
+@given(subsets, subsets)
+def test_numbers_without_others(numbers: list[int], others: list[int]) -> None:
+    assert Runs.of(numbers).without(others) == Runs.of({*numbers} - {*others})
+
+
 # ------------------------------------------------------------------------------------- numbers beside other handles
 def test_what_the_caller_named_like_a_number_wins() -> None:
     memory = AutoContextMemory()

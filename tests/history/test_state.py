@@ -210,6 +210,8 @@ DAMAGED = {
     ),
     "pins no indices": (changed("pinned", ["x"]), "state.pinned must be a list of indices below"),
     "pins out of view": (changed("pinned", [999]), "state.pinned must be a list of indices below"),
+    "branches no list": (changed("taken_back", 3), "state.taken_back must be a list of indices below"),
+    "branches not there": (changed("taken_back", [-1]), "state.taken_back must be a list of indices below"),
     "an id for two": (changed("ids.offload_context.own.0", "x"), "'x' stands for two different messages"),
 }
 

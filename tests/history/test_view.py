@@ -12,6 +12,7 @@ from autocontext import Msg
 from autocontext.history.view import OpenPairs, Round, Span, View, exchange_of, open_pairs
 from autocontext.messages import (
     Origin,
+    ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     is_final_reply,
@@ -228,6 +229,11 @@ def test_spans_and_sums_go_by_index(history: list[Msg], drawn: tuple[int, int]) 
     assert [view.position[m.id] for m in history] == list(range(len(history)))
 
 
+def thought() -> Msg:
+    """Reasoning that was added by itself."""
+    return Msg(role="assistant", content=[ThinkingBlock(thinking="Hm.")])
+
+
 @pytest.mark.parametrize(
     ("messages", "rounds"),
     [
@@ -236,11 +242,31 @@ def test_spans_and_sums_go_by_index(history: list[Msg], drawn: tuple[int, int]) 
         ([user("a"), user("b"), system("s"), assistant("c")], [(1, 4)]),
         ([user("a"), system("s"), assistant("b"), *tool_exchange("t"), assistant("c")], [(0, 3)]),
         ([*tool_exchange("t"), assistant("a")], []),
+        ([user("a"), thought(), *tool_exchange("t"), thought(), assistant("b")], [(0, 6)]),
     ],
-    ids=["nothing between", "a round", "the nearer user message", "the first reply", "no user"],
+    ids=["nothing between", "a round", "the nearer user message", "the first reply", "no user", "thoughts"],
 )
 def test_what_is_a_round(messages: list[Msg], rounds: list[tuple[int, int]]) -> None:
     assert [(r.user, r.stop) for r in View.of(messages).rounds()] == rounds
+
+
+def test_reasoning_and_what_it_led_to_go_together() -> None:
+    thought = Msg(role="assistant", content=[ThinkingBlock(thinking="x")])
+    history = [
+        user("a"),
+        thought,
+        *tool_exchange("read", {}, "r"),
+        thought.model_copy(update={"id": "t2"}),
+        assistant("b"),
+    ]
+    for exchange in ([1, 2, 3], [4, 5]):
+        for at in exchange:
+            assert View.of(history).exchange(at) == exchange_of(at, history) == exchange
+
+
+def test_reasoning_and_what_it_led_to_are_closed_together() -> None:
+    view = View.of([thought(), *tool_exchange("t"), thought(), user("a")])
+    assert [view.closed(0, stop) for stop in range(1, 6)] == [False, False, True, True, True]
 
 
 def test_a_stretch_is_closed_only_with_every_partner_inside() -> None:

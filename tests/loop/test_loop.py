@@ -167,6 +167,9 @@ def test_what_goes_wrong_in_a_tool_is_what_the_model_reads(run: Run, memory: Aut
         call("1", "divide", a=1, b=0), call("2", "divide", a="one", b=2), call("3", "devide", a=1, b=1),
         call("4", "context_reload", working_context_offload_uuid="none"),
     ]  # fmt: skip
+    cut = call("5", "divide")
+    cut["function"]["arguments"] = '{"a": 1, "b":'
+    calls.append(cut)
 
     def answer(turn: Turn) -> Reply:
         if turn.messages[-1]["role"] == "tool":
@@ -180,6 +183,7 @@ def test_what_goes_wrong_in_a_tool_is_what_the_model_reads(run: Run, memory: Aut
     assert "divide.a: Input should be a valid integer" in results["2"][0]
     assert "did you mean 'divide'?" in results["3"][0]
     assert not results["4"][1]
+    assert results["5"] == ("""Error: ValueError: divide: the arguments are not a JSON object: '{"a": 1, "b":'""", True)
 
 
 @pytest.mark.slow
@@ -198,6 +202,51 @@ def test_a_run_that_was_answered_says_it_again_and_asks_nothing(run: Run, memory
         memory.add({"role": "user", "content": "And now?"})
         assert run(service.base_url, memory, [read_log]) == "All 2 days read."
     assert (said, asked, len(service.requests)) == ({"All 2 days read."}, 2, 4)
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["this process", "another process"])
+@pytest.mark.parametrize("reply", ["Deployed to staging.", None], ids=["an answer", "a call"])
+def test_what_the_user_says_while_the_model_answers_is_answered(
+    run: Run, memory: AutoContextMemory, tmp_path: Path, reply: str | None, *, others: bool
+) -> None:
+    said = ["STOP! Not staging.", "Use canary."]
+
+    def answer(turn: Turn) -> Reply:
+        if any(said[0] in str(m["content"]) for m in turn.messages):
+            assert memory.open_request is not None
+            return Reply(text="Stopped.")
+        with AutoContextMemory.open(tmp_path / "agent.db", session_id="42", window="16k") as other:
+            (other if others else memory).add([{"role": "user", "content": words} for words in said])
+        return Reply(text=reply, tool_calls=[] if reply else [call("c1", "read_log", day=1)])
+
+    with FakeOpenAI(default=answer) as service:
+        assert run(service.base_url, memory, [read_log]).endswith("Stopped.")
+        assert run(service.base_url, memory, [read_log]) == "Stopped."
+        asked = [request.body["messages"] for request in service.requests]
+    assert len(asked) == 2
+    told = [m["content"] for m in asked[1] if m["role"] == "user" or (m["role"] == "assistant" and m.get("content"))]
+    assert told == ["Read the logs.", *([reply] if reply else []), *said]
+    assert asked[1][-1]["role"] in ("user", "tool")
+    with AutoContextMemory.open(tmp_path / "agent.db", session_id="42", window="16k") as again:
+        assert [m.text for m in again.messages] == [m.text for m in memory.messages]
+
+
+@pytest.mark.parametrize("first", ["Deployed to staging.", "STOP! Not staging."])
+def test_what_the_user_says_anew_is_answered_however_often(run: Run, memory: AutoContextMemory, first: str) -> None:
+    """Also words that are those of the answer, or those that were said before."""
+
+    def answer(turn: Turn) -> Reply:
+        number = sum(m["role"] == "assistant" for m in turn.messages)
+        if number < 3:
+            memory.add({"role": "user", "content": first})
+        return Reply(text="Deployed to staging.")
+
+    with FakeOpenAI(default=answer) as service:
+        run(service.base_url, memory, [])
+        assert [m["content"] for m in service.requests[-1].body["messages"] if m["role"] != "system"] == [
+            "Read the logs.", *(["Deployed to staging.", first] * 3)
+        ]  # fmt: skip
+    assert [m.role for m in memory.messages] == ["user", "assistant"] * 4
 
 
 def test_a_loop_without_tools_has_those_of_the_memory(run: Run, memory: AutoContextMemory) -> None:

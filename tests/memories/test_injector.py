@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from autocontext import AutoContextMemory
-from autocontext.errors import ConfigError, InvalidMessage
+from autocontext.errors import ConfigError, InvalidMemory, InvalidMessage, StoreError
 from autocontext.memories import (
     InjectionReport,
     InjectionSettings,
@@ -17,7 +17,7 @@ from autocontext.memories import (
     without_injected,
 )
 from autocontext.memories.injector import _alike
-from autocontext.messages import ImageBlock, Msg
+from autocontext.messages import ImageBlock, Msg, ToolResultBlock, ToolUseBlock
 from autocontext.testing import assert_valid_chat, assistant, system, tool_exchange, user
 from autocontext.tokens import get_counter
 from tests.memories.documents import plain_facts
@@ -211,3 +211,165 @@ def test_blocks_are_alike_that_share_seven_tenths_of_their_facts(shared: int, of
     )
     assert _alike(some, all_) is alike
     assert _alike(all_, some) is alike
+
+
+CHANGES = {
+    "deleted": lambda store, id_: store.delete(id_, user_id="ann"),
+    "changed": lambda store, id_: store.update(id_, user_id="ann", content="Likes coffee"),
+    "archived": lambda store, id_: store.update(id_, user_id="ann", archived="stale"),
+    "cleared": lambda store, id_: store.clear(user_id="ann"),
+}
+
+
+@pytest.mark.parametrize("ranker", [None, TfidfRanker()], ids=["default", "own"])
+@pytest.mark.parametrize("is_new_turn", [False, True])
+@pytest.mark.parametrize("refresh", ["every_call", "every_turn", "on_change"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_was_deleted_or_changed_is_in_no_later_request(change, refresh, is_new_turn, ranker) -> None:
+    with MemoryStore(":memory:") as store:
+        for n in range(10):
+            store.add(f"Runs tests in project {n}", user_id="ann")
+        secret = store.add("Likes tea", user_id="ann")
+        injector = MemoryInjector(store, user_id="ann", refresh=refresh, ranker=ranker)
+        first, _ = injector.inject(talk())
+        CHANGES[change](store, secret.id)
+        later = [*talk(), assistant("ok"), user("again", id="q2")] if is_new_turn else talk()
+        second, report = injector.inject(later)
+    assert "Likes tea" in first[3].text
+    assert not any("Likes tea" in m.text for m in second)
+    assert report.refreshed
+    assert any("Likes coffee" in m.text for m in second) is (change == "changed")
+
+
+@pytest.mark.parametrize("refresh", ["every_call", "every_turn", "on_change"])
+def test_what_has_expired_is_in_no_later_request(refresh) -> None:
+    now = [1_800_000_000_000]
+    with MemoryStore(":memory:", clock=lambda: now[0]) as store:
+        store.add("Runs tests", user_id="ann")
+        store.add("Runs tests in a hurry", user_id="ann", ttl=60)
+        injector = MemoryInjector(store, user_id="ann", refresh=refresh)
+        first, _ = injector.inject(talk())
+        now[0] += 59_999
+        assert injector.inject(talk())[0][3].text == first[3].text
+        now[0] += 1
+        for refreshed in (True, refresh == "every_call"):
+            second, report = injector.inject(talk())
+            assert report.refreshed is refreshed
+            assert "in a hurry" in first[3].text
+            assert second[3].text == first[3].text.replace("\n- [context | 1.00] Runs tests in a hurry", "")
+
+
+def test_a_ttl_that_is_set_within_a_turn_counts_in_it() -> None:
+    now = [1_800_000_000_000]
+    with MemoryStore(":memory:", clock=lambda: now[0]) as store:
+        made = store.add("Likes tea", user_id="ann")
+        injector = MemoryInjector(store, user_id="ann")
+        first, _ = injector.inject(talk())
+        store.update(made.id, user_id="ann", ttl=60)
+        assert injector.inject(talk())[0][3].text == first[3].text
+        now[0] += 60_000
+        assert not any(map(is_injected, injector.inject(talk())[0]))
+
+
+@pytest.mark.parametrize("refresh", ["every_turn", "on_change"])
+def test_what_is_added_within_a_turn_changes_no_block(refresh) -> None:
+    with MemoryStore(":memory:") as store:
+        store.add("Likes tea", user_id="ann")
+        injector = MemoryInjector(store, user_id="ann", refresh=refresh)
+        first, _ = injector.inject(talk())
+        store.add("Runs tests with tox", user_id="ann")
+        store.add("likes tea", user_id="ann")
+        for _ in range(2):
+            second, report = injector.inject(talk())
+            assert [m.text for m in second] == [m.text for m in first]
+            assert not report.refreshed
+
+
+@pytest.mark.parametrize("change", ["new", ""])
+def test_on_change_does_not_keep_an_old_summary(change) -> None:
+    with MemoryStore(":memory:") as store:
+        injector = MemoryInjector(store, user_id="ann", refresh="on_change")
+        store.import_json(
+            {"user": {"topOfMind": {"summary": "old"}}, "facts": [{"content": "Likes tea"}]}, user_id="ann"
+        )
+        injector.inject(talk())
+        store.import_json({"user": {"topOfMind": {"summary": change}}, "facts": []}, user_id="ann")
+        sent, report = injector.inject([*talk(), assistant("ok"), user("again", id="q2")])
+    (text,) = [m.text for m in sent if is_injected(m)]
+    assert f"Current Focus: {change or 'old'}" in text
+    assert report.refreshed is bool(change)
+
+
+def test_of_many_memories_those_in_the_block_are_read_again_though_they_are_not_near() -> None:
+    with MemoryStore(":memory:") as store:
+        for n in range(520):
+            store.add(f"Likes {'tea' if n < 10 else 'jam'} number {n}", user_id="ann", confidence=n / 520)
+        injector = MemoryInjector(store, user_id="ann", refresh="on_change", max_tokens=200, max_turns=1)
+        _, report = injector.inject([user("tea?")])
+        held = {fact.id for fact in report.selected}
+        named = store.document_about("jam", user_id="ann", ids=held, count=20)
+        assert held <= {fact["id"] for fact in named["facts"]}
+        assert not held <= {fact["id"] for fact in store.document_about("jam", user_id="ann", count=20)["facts"]}
+
+
+class Raising(Documents):
+    """A source that cannot be reached until the test says so."""
+
+    fails: Exception | None = None
+
+    def document(self, *, user_id: str) -> dict:
+        if self.fails:
+            raise self.fails
+        return super().document(user_id=user_id)
+
+
+@pytest.mark.parametrize("kind", [OSError, StoreError])
+def test_a_source_that_raises_costs_the_memories_not_the_turn(caplog, kind) -> None:
+    source = Raising("Prefers pytest")
+    source.fails = kind("no route to host")
+    injector = MemoryInjector(source, user_id="ann")
+    messages = talk()
+    for sent, report in (injector.inject(messages), asyncio.run(injector.ainject(messages))):
+        assert sent == messages
+        assert (report.selected, report.tokens, report.max_tokens) == ((), 0, 2000)
+    assert caplog.text.count(f"{kind.__name__}: no route to host") == 2
+    source.fails = None
+    assert len(injector.inject(talk())[0]) == len(talk()) + 1
+
+
+@pytest.mark.parametrize("wrong", [42, "", None])
+def test_a_wrong_user_is_refused_at_once(wrong) -> None:
+    with pytest.raises(InvalidMemory, match="user_id"):
+        MemoryInjector(Documents(), user_id=wrong)
+
+
+def called(*ids: str) -> Msg:
+    return Msg(role="assistant", content=[ToolUseBlock(id=i, name="make", input={}) for i in ids])
+
+
+def answered(id_: str) -> Msg:
+    return Msg(role="tool", content=[ToolResultBlock(id=id_, name="make", output="done")])
+
+
+@pytest.mark.parametrize("placement", PLACES)
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [user("build"), called("c1", "c2"), answered("c1"), user("hurry"), answered("c2")],
+        [user("build"), called("c1"), user("hurry"), answered("c1")],
+        [user("build"), called("c1"), answered("c1"), called("c1"), user("hurry"), answered("c1"), called("c1")],
+        [called("c1", "c2"), answered("c1"), user("hurry"), answered("c2"), called("c1"), answered("c1")],
+        [user("build"), called("c1"), answered("c1"), user("more"), called("c1"), answered("c1")],
+    ],
+    ids=["second result", "only result", "id used again", "no user before", "nothing open"],
+)
+def test_the_block_stands_between_no_call_and_its_results(messages, placement) -> None:
+    sent, _ = MemoryInjector(Documents("Prefers pytest"), user_id="ann", placement=placement).inject(messages)
+    (place,) = [i for i, m in enumerate(sent) if "<memory>" in m.text]
+    open_ids: list[str] = []
+    for m in sent[:place]:
+        open_ids += [use.id for use in m.tool_uses]
+        for result in m.tool_results:
+            open_ids.remove(result.id)
+    assert not open_ids
+    assert without_injected(sent) == messages

@@ -177,6 +177,36 @@ def test_004_9_sentences_about_uploads_are_left_out() -> None:
     assert without_uploads("Attached great importance to tea.") == "Attached great importance to tea."
 
 
+@pytest.mark.parametrize(
+    ("text", "is_kept"),
+    [
+        ("Maintains the image upload service.", True),
+        ("Uploads images every Friday.", True),
+        ("Attaches great value to short documents.", True),
+        ("维护图片上传服务。", True),
+        ("The user uploaded two images.", False),
+        ("I'm just uploading the file.", False),
+        ("The attached document is a contract.", False),
+        ("用户已上传一个文件。", False),
+    ],
+)
+def test_only_an_upload_that_took_place_is_left_out(text, is_kept) -> None:
+    assert without_uploads(text) == (text if is_kept else "")
+
+
+@pytest.mark.parametrize("odd", [[1], 5, "x", None])
+def test_an_update_of_an_odd_document_changes_what_can_be_read(odd) -> None:
+    update = {"user": {"workContext": {"summary": "new", "shouldUpdate": True}}}
+    after = apply_update({"user": odd, "history": odd, "facts": odd}, update, now=NOW)
+    assert (after["user"]["workContext"]["summary"], after["history"], after["facts"]) == ("new", {}, [])
+
+
+def test_a_confidence_that_a_model_writes_as_text_counts() -> None:
+    facts = [{"content": "Lives in Rome", "confidence": "0.95"}, {"content": "Guess", "confidence": "high"}]
+    after = apply_update({}, {"newFacts": facts}, now=NOW)
+    assert [(f["content"], f["confidence"]) for f in after["facts"]] == [("Lives in Rome", 0.95)]
+
+
 def test_004_10_staleness_review() -> None:
     def made(name: str, days: int, **fields) -> Memory:
         return Memory(id=name, user_id="u", content=name, created_at=NOW - days * DAY, **fields)

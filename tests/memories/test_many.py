@@ -1,7 +1,6 @@
 """Users with many memories: a stored index leads to those that a query may mean, and the rest is not read."""
 
 import asyncio
-import sqlite3
 from contextlib import closing
 
 import pytest
@@ -14,10 +13,10 @@ from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import TfidfRanker
 from autocontext.stores.copying import copy_parts
 from autocontext.stores.database import Statement
-from autocontext.stores.sqlite_database import SqliteDatabase
 from tests.costs import CountingDatabase
 from tests.extras import need
 from tests.stores.homes import HOMES, database
+from tests.stores.races import written
 
 MANY = FEW + 100
 USER = {"user_id": "ann"}
@@ -257,10 +256,9 @@ def test_the_surest_memories_are_a_quarter_of_the_candidates_at_least(tmp_path) 
 
 
 def test_a_request_needs_no_index_that_cannot_be_written(tmp_path) -> None:
-    with closing(SqliteDatabase(tmp_path / "a.db", patience=0.1)) as db:
-        store = filled(MemoryStore(db))
-        with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
+    with MemoryStore(tmp_path / "a.db") as store:
+        filled(store)
+        with written(tmp_path / "a.db"):
             outgoing, _ = MemoryInjector(store, **USER).inject([Msg(role="user", content="Where is machine 77?")])
             assert "room 27" in outgoing[0].text
         assert blocks(store) == []

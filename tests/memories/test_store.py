@@ -5,19 +5,35 @@ import json
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext.errors import Conflict, InvalidMemory, StateError, StoreCorruptError, StoreError
-from autocontext.memories import MemoryStats, MemoryStore, dynamic_importance, normalised_tags, recency, retention
+from autocontext.memories import (
+    MemoryStats,
+    MemoryStore,
+    dynamic_importance,
+    normalised_tags,
+    parse_update,
+    recency,
+    retention,
+    statements,
+)
 from autocontext.memories.changes import changed_fields
 from autocontext.memories.records import DAY, Memory
+from autocontext.stores.database import Statement
 from tests.profiles import WITH_FIXTURES, share
 from tests.stores.homes import HOMES, database
+from tests.stores.races import written
 
 NOW = 1_700_000_000_000
+
+
+class Kind(str, Enum):  # noqa: UP042 (the older form, whose `str` is "Kind.GOAL")
+    GOAL = "goal"
 
 
 class Clock:
@@ -212,6 +228,91 @@ def test_too_many_memories_archive_the_least_worth_keeping(db, clock) -> None:
             MemoryStore(db, max_memories=wrong)
 
 
+@pytest.mark.parametrize("way", ["add", "import"])
+@pytest.mark.parametrize("most", [1, 3, 20])
+def test_a_full_store_keeps_what_is_new_though_all_others_are_surer_and_in_use(db, clock, most, way) -> None:
+    store = MemoryStore(db, max_memories=most, clock=clock)
+    for i in range(most):
+        store.add(f"Project {i} uses Python", user_id="ann", category="correction" if i < 3 else "context")
+    clock.now += DAY
+    for i in range(most):
+        store.add(f"Project {i} uses Python", user_id="ann")
+        store.search(f"Project {i}", user_id="ann")
+    if way == "add":
+        made = store.add("Is allergic to nuts", user_id="ann", confidence=0.1)
+        assert store.get(made.id, user_id="ann") == made
+    else:
+        store.import_json({"facts": [{"content": "Is allergic to nuts", "confidence": 0.1}]}, user_id="ann")
+    assert "Is allergic to nuts" in {m.content for m in store.all(user_id="ann")}
+    assert len(store.all(user_id="ann")) == most
+    assert len(store.all(user_id="ann", archived=True)) == most + 1
+
+
+def test_of_several_new_ones_the_used_give_way_before_the_new(db, clock) -> None:
+    store = MemoryStore(db, max_memories=20, clock=clock)
+    for i in range(20):
+        store.add(f"Project {i} uses Python", user_id="ann")
+    clock.now += 10 * DAY
+    for i in range(20):
+        store.search(f"Project {i}", user_id="ann", limit=3)
+    for food in ("nuts", "milk", "eggs"):
+        clock.now += 1
+        store.add(f"Is allergic to {food}", user_id="ann")
+    assert len([m for m in store.all(user_id="ann") if "allergic" in m.content]) == 3
+
+
+@pytest.mark.parametrize("count", [3, 520])
+def test_a_memory_is_found_by_its_id_as_the_block_names_it(clock, count) -> None:
+    with MemoryStore(":memory:", clock=clock) as store:
+        made = [store.add(f"Note number {i}", user_id="ann", importance=i % 9 + 1) for i in range(count)]
+        for memory in made[:: max(1, count // 5)]:
+            assert store.search(f" {memory.id} ", user_id="ann", limit=1)[0].memory.content == memory.content
+        store.update(made[0].id, user_id="ann", archived="stale")
+        assert store.search(made[0].id, user_id="ann") == []
+        assert store.search(made[1].id, user_id="bob") == []
+        assert store.search("nul \x00 and half \ud800", user_id="ann") == []
+
+
+def test_a_full_store_reads_no_archived_memory_when_one_is_added(db, clock) -> None:
+    store = MemoryStore(db, max_memories=2, clock=clock)
+    store.add("Was in Rome", user_id="ann", ttl=1)
+    clock.now += 2000
+    for i in range(4):
+        store.add(f"fact {i}", user_id="ann")
+    damage = "UPDATE autocontext_memories SET importance = 9 WHERE archived IS NOT NULL OR expires_at IS NOT NULL"
+
+    def work():
+        yield Statement(damage)
+
+    db.write(work)  # which only who reads it notices
+    assert store.add("fact 4", user_id="ann").archived is None
+    with pytest.raises(StoreCorruptError):
+        MemoryStore(db, clock=clock).all(user_id="ann")
+
+
+def test_a_search_finds_also_while_somebody_else_writes(tmp_path) -> None:
+    with MemoryStore(tmp_path / "a.db") as store:
+        made = store.add("Likes tea", user_id="ann")
+        with written(tmp_path / "a.db"):
+            hits = [*store.search("tea", user_id="ann"), *asyncio.run(store.asearch("tea", user_id="ann"))]
+            assert contents(hits) == ["Likes tea"] * 2
+        assert store.get(made.id, user_id="ann").access_count == 0
+        store.search("tea", user_id="ann")
+        assert store.get(made.id, user_id="ann").access_count == 1
+
+
+def test_what_an_earlier_version_has_stored_can_be_updated(store) -> None:
+    made = store.add("Likes tea", user_id="ann", tags=["drinks"])
+    old = replace(made, category="c" * 101, tags=("t" * 101, "Has blanks"), content="x" * 100_001)
+    store.database.write(lambda: statements.put(old, made))
+    changed = store.update(made.id, user_id="ann", importance=9)
+    assert changed == replace(old, importance=9, updated_at=changed.updated_at, revision=changed.revision)
+    assert store.get(made.id, user_id="ann") == changed
+    for field, value in (("category", "c" * 101), ("tags", ["t" * 101]), ("content", "x" * 100_001)):
+        with pytest.raises(InvalidMemory, match=field):
+            store.update(made.id, user_id="ann", **{field: value})
+
+
 def test_the_async_twins_do_the_same(store) -> None:
     async def work():
         made = await store.aadd("Likes tea", user_id="ann", tags=["drinks"])
@@ -223,6 +324,8 @@ def test_the_async_twins_do_the_same(store) -> None:
         assert len(await store.aall(user_id="ann")) == 1
         gone = await store.adelete(made.id, user_id="ann")
         await store.aimport_json(document, user_id="ann")
+        report = await store.aapply_update({"factsToRemove": [made.id]}, user_id="ann")
+        assert (report.removed, await store.arevision(user_id="ann")) == (1, store.revision(user_id="ann"))
         cleared = await store.aclear(user_id="ann")
         if store.database.name != ":memory:":
             await store.database.aclose()
@@ -245,6 +348,21 @@ def test_many_threads_lose_nothing_and_make_nothing_twice(store) -> None:
     assert store.stats(user_id="ann").total_memories == 30
     shared = [m for m in store.all(user_id="ann") if m.content.startswith("shared")]
     assert [m.confirmation_count for m in shared] == [3] * 6
+
+
+def test_powers_and_fractions_are_no_digits(store) -> None:
+    said = ["The limit is 102 kg", "The limit is 10² kg", "Takes 11/2 hours", "Takes 1½ hours", "H₂O", "H2O"]
+    for content in said:
+        store.add(content, user_id="ann")
+    assert {m.content for m in store.all(user_id="ann")} == set(said)
+    assert store.add("The LIMIT is １０² kg", user_id="ann").content == "The limit is 10² kg"
+
+
+@pytest.mark.parametrize("field", ["categories", "tags"])
+@pytest.mark.parametrize("wrong", [[1], 1, "tea", [None]])
+def test_a_search_names_what_is_no_list_of_strings(store, field, wrong) -> None:
+    with pytest.raises(InvalidMemory, match=field):
+        store.search("tea", user_id="ann", **{field: wrong})
 
 
 # --------------------------------------------------------------------------------------------------- memory.json
@@ -335,6 +453,107 @@ def test_entries_that_are_no_facts_are_named_and_the_rest_comes_in(store) -> Non
     assert [place for place, _ in report.skipped] == [0, 1, 2]
     (kept,) = store.all(user_id="ann")
     assert (kept.confidence, kept.created_at) == (0.0, NOW)
+
+
+NEVER = "9999-12-31T23:59:59.9999999Z"  # what .NET and SQL Server write
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"confirmationCount": True},
+        {"confirmationCount": 10**30},
+        {"confirmationCount": [2]},
+        {"confidence": -0.0},
+        {"confidence": "0.9"},
+        {"importance": "7"},
+        {"createdAt": NEVER},
+        {"expiresAt": NEVER},
+        {"expiresAt": 10**20},
+        {"content": "half \ud800 of a pair", "tags": ["\ud800"]},
+        {"source": Kind.GOAL, "category": Kind.GOAL, "id": Kind.GOAL},
+    ],
+)
+def test_an_odd_value_of_a_document_costs_no_memory(store, db, odd) -> None:
+    store.add("Likes tea", user_id="ann")
+    document = {"user": {"workContext": {"summary": "half \ud800", "updatedAt": NEVER}}}
+    report = store.import_json({**document, "facts": [{"content": "Likes jam", **odd}]}, user_id="ann")
+    assert (report.added, report.sections) == (1, 1)
+    again = MemoryStore(db, clock=Clock())
+    assert len(again.all(user_id="ann")) == 2
+    out = again.export_json(user_id="ann")
+    assert store.import_json(json.loads(json.dumps(out)), user_id="bob").added == 2
+    assert again.export_json(user_id="bob")["facts"] == out["facts"]
+
+
+@pytest.mark.parametrize(
+    "odd", [{"tags": 5}, {"tags": "python"}, {"id": "\ud800"}, {"source": "\ud800"}, {"expiresAt": [1]}]
+)
+def test_an_entry_that_cannot_be_read_is_named_and_the_others_come_in(store, odd) -> None:
+    report = store.import_json({"facts": [{"content": "odd", **odd}, {"content": "good"}]}, user_id="ann")
+    [(place, why)] = report.skipped
+    assert (report.added, place) == (1, 0)
+    assert next(iter(odd)) in why
+
+
+def test_what_is_added_reads_back_as_it_was_answered(store, db, clock) -> None:
+    tea = store.add("Likes tea", user_id=Kind.GOAL, confidence=-0.0, importance=7.0)
+    clock.now += 1
+    rome = store.add("Knows Rome", user_id="goal", category=Kind.GOAL, source=Kind.GOAL, confidence=1, ttl=10**12)
+    assert [tea, rome] == MemoryStore(db, clock=clock).all(user_id="goal") == store.all(user_id=Kind.GOAL)
+    assert contents(store.search("Rome", user_id=Kind.GOAL)) == ["Knows Rome"]
+    assert store.export_json(user_id="goal")["facts"][1]["expiresAt"] == "9999-12-31T23:59:59.999Z"
+
+
+def test_a_clock_may_give_parts_of_milliseconds_but_no_text(db) -> None:
+    store = MemoryStore(db, clock=lambda: NOW + 0.25)
+    made = store.add("Likes tea", user_id="ann")
+    assert store.all(user_id="ann") == [made]
+    assert made.created_at == NOW
+    with pytest.raises(InvalidMemory, match="clock must be"):
+        MemoryStore(db, clock=lambda: None).add("Likes jam", user_id="ann")
+
+
+def test_what_a_model_learned_reaches_the_store(store, clock) -> None:
+    acme, rome = store.add("Works at Acme", user_id="ann"), store.add("Lives in Rome", user_id="ann")
+    store.add("Works at Acme", user_id="bob")
+    clock.now += 1000
+    update = parse_update(
+        json.dumps(
+            {
+                "user": {"workContext": {"summary": "Builds bolts", "shouldUpdate": True}},
+                "factsToRemove": [acme.id, "unknown", 7, "\ud800\x00"],
+                "newFacts": [
+                    {"content": "Works at Bolt", "confidence": "0.95", "category": "knowledge"},
+                    {"content": "Guess", "confidence": 0.3},
+                    {"content": "x" * 100_001, "confidence": 1},
+                ],
+            }
+        )
+    )
+
+    report = store.apply_update(update, user_id="ann", source="t1")
+    assert (report.added, report.confirmed, report.removed, report.sections) == (1, 0, 1, 1)
+    assert [place for place, _ in report.skipped] == [1]
+    kept, new = store.all(user_id="ann")
+    assert (kept, new.content, new.category, new.source) == (rome, "Works at Bolt", "knowledge", "t1")
+    assert store.get(acme.id, user_id="ann").archived == "removed by an update"
+    assert store.document(user_id="ann")["user"]["workContext"]["summary"] == "Builds bolts"
+    assert len(store.all(user_id="bob")) == 1
+
+
+def test_an_update_confirms_what_the_store_has_and_may_say_anew_what_it_removes(store) -> None:
+    tea, jam = store.add("Likes tea", user_id="ann"), store.add("Likes jam", user_id="ann")
+    facts = [{"content": content, "confidence": 0.9} for content in ("likes TEA", "Likes jam")]
+    revision = store.revision(user_id="ann")
+    with pytest.raises(Conflict, match="at revision"):
+        store.apply_update({"newFacts": facts}, user_id="ann", expected_revision=revision - 1)
+    report = store.apply_update(
+        {"newFacts": facts, "factsToRemove": [tea.id]}, user_id="ann", expected_revision=revision
+    )
+    assert (report.added, report.confirmed, report.removed) == (0, 2, 1)
+    assert {m.id: m.confirmation_count for m in store.all(user_id="ann")} == {tea.id: 1, jam.id: 1}
+    assert store.apply_update({"user": 3, "newFacts": "x", "factsToRemove": None}, user_id="ann").added == 0
 
 
 # --------------------------------------------------------------------------------------------------- bad input

@@ -66,6 +66,58 @@ def test_mistakes_are_answered(store) -> None:
     assert made["memory_update"](content="x") == "Error: memory_id: must be passed."
 
 
+@pytest.mark.parametrize("word", ["release ", "会议"])
+def test_long_contents_are_cut_and_read_page_by_page_under_their_id(store, word) -> None:
+    search = tools(store)["memory_search"]
+    made = [store.add(f"meeting {i} {word * (90_000 // len(word))}", user_id="ann") for i in range(5)]
+    answer = search(query="meeting")
+    assert len(answer) < 18_000
+    rows = [json.loads(line) for line in answer.splitlines()]
+    assert len(rows) == 5
+    assert all(row["content"].endswith(f" [...] (cut; the whole is {row['id']})") for row in rows)
+    for way in (search, lambda **arguments: asyncio.run(tools(store)["memory_search"].acall(**arguments))):
+        if store.database.name == ":memory:" and way is not search:
+            continue
+        pages, offset = [], 0
+        while offset is not None:
+            row = json.loads(way(query=made[2].id, offset=offset, limit=1))
+            pages.append(row["content"])
+            offset = row.get("next_offset")
+        assert len(pages) == 6
+        assert "".join(pages) == made[2].content
+
+
+def test_short_contents_are_whole_however_many(store) -> None:
+    for i in range(50):
+        store.add(f"Fact {i} about {'tea ' * 70}", user_id="ann")
+    rows = [json.loads(line) for line in tools(store)["memory_search"](query="", limit=50).splitlines()]
+    assert len(rows) == 50
+    assert not any("[...]" in row["content"] for row in rows)
+
+
+LONG = "word " * 20_000
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "named"),
+    [
+        ("memory_add", {"tags": LONG}, "tags"),
+        ("memory_add", {"tags": [LONG]}, "tags"),
+        ("memory_add", {"importance": LONG}, "importance"),
+        ("memory_add", {"category": LONG}, "category"),
+        ("memory_add", {"content": LONG + LONG}, "content"),
+        ("memory_search", {"query": [LONG]}, "query"),
+        ("memory_search", {"query": "x", "min_importance": LONG}, "min_importance"),
+        ("memory_search", {"query": "x", "tags": [{LONG: 1}]}, "tags"),
+        ("memory_update", {"memory_id": [LONG]}, "memory_id"),
+    ],
+)
+def test_an_error_names_the_argument_and_does_not_repeat_it(store, tool, arguments, named) -> None:
+    answer = tools(store)[tool](**{"content": "x", **arguments})
+    assert answer.startswith(f"Error: {named}")
+    assert len(answer) < 300
+
+
 def test_the_async_tools_do_the_same(store) -> None:
     made = tools(store)
 

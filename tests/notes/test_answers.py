@@ -1027,13 +1027,22 @@ def test_what_only_announces_is_no_answer(head: str, lines: list[str]) -> None:
     assert without_number(lines[0]) in shown or without_number(lines[1]) in shown
 
 
+def test_lines_below_the_name_of_their_file_are_told_with_it() -> None:
+    pool = "src/pool.py\n12:def close(self):\n40:    limit = 4711"
+    shop = "src/shop.py\n7:class Shop(Base):\n99:    rate = 19"
+    shown = told("\n\n".join((pool, shop) * 8), characters=200, looks=True)
+    for name, line in (("src/pool.py", "def close(self):"), ("src/shop.py", "class Shop(Base):")):
+        assert shown.index(name) < shown.index(line)
+
+
 def test_a_head_that_counts_or_refuses_is_an_answer() -> None:
     assert "Found 3 open orders:" in told("Found 3 open orders:\n- a\n- b\n- c", looks=True)
     assert "Not allowed for guests:" in told("Not allowed for guests:\n- read\n- write", looks=True)
 
 
-def test_what_was_done_is_told_without_what_it_announces() -> None:
-    text = "The file /srv/a.py has been edited. Here's the result of running `cat -n` on a snippet:\n  1\tx = 1\n  2\ty"
+@pytest.mark.parametrize("lines", ["  1\tx = 1", "  1\tx = 1\n  2\ty"])
+def test_what_was_done_is_told_without_what_it_announces(lines: str) -> None:
+    text = f"The file /srv/a.py has been edited. Here's the result of running `cat -n` on a snippet:\n{lines}"
     assert told(text).startswith('"The file /srv/a.py has been edited.')
     assert "Here's the result" not in told(text)
 

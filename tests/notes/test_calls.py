@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.runs import Runs
 from autocontext.messages import ToolResultBlock, ToolUseBlock
-from autocontext.notes.calls import Call, Effect, call_of, label_of, looks, new_text, thing_of
+from autocontext.notes.calls import LONGEST_COMMAND, Call, Effect, call_of, label_of, looks, new_text, thing_of
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
 from autocontext.testing import assistant, tool_exchange, tool_result, user
@@ -290,6 +290,13 @@ def test_a_statement_that_only_selects_looks_whatever_the_tool_is_named(
     statement: str, reads: bool, tool: str, key: str
 ) -> None:
     assert looks(tool, {key: statement}) is reads
+
+
+@pytest.mark.parametrize(("tool", "key", "begin"), [("bash", "command", "cat "), ("run_sql", "query", "select 1, ")])
+def test_a_command_that_is_too_long_to_read_counts_as_doing(tool: str, key: str, begin: str) -> None:
+    longest = begin.ljust(LONGEST_COMMAND, "a")
+    assert looks(tool, {key: longest}) is True
+    assert looks(tool, {key: f"{longest}a"}) is False
 
 
 @pytest.mark.parametrize("query", ["table for two", "with sea view", "set of chairs", "show me all"])

@@ -40,6 +40,14 @@ def test_a_piece_has_the_whole_of_the_value_it_is_about() -> None:
         assert value[0] in piece
 
 
+def test_a_line_without_blanks_is_cut_between_words() -> None:
+    words = [f"part{n:04}" for n in range(60)]
+    line = "/".join(words)
+    for at in range(len(line)):
+        _, piece = line_around(line, at, 1)
+        assert {*filter(None, piece.strip("…").split("/"))} <= {*words}
+
+
 def test_the_last_piece_of_a_line_is_never_a_few_characters() -> None:
     for size in range(LONG + 1, 3 * LONG):
         line = ", ".join(f'"k{i}": {i}' for i in range(100))[:size]

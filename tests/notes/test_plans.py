@@ -55,9 +55,16 @@ def test_agentscope_plan_tools() -> None:
 
 
 def test_places_beyond_the_plan_change_nothing() -> None:
-    for at in (-1, 3, 99, True, "0", None):
+    for at in (-1, 3, 99, True, "3", "first", "9" * 5_000, None):
         for name in ("update_subtask_state", "finish_subtask", "revise_current_plan"):
             assert lines(CREATED, use("x", name, subtask_idx=at, state="done", action="delete")) == lines(CREATED)
+
+
+@pytest.mark.parametrize("at", ["0", " 0 "])
+def test_a_place_may_be_a_text(at: str) -> None:
+    assert lines(CREATED, use("p1", "finish_subtask", subtask_idx=at))[1] == "- Read: done"
+    added = use("p2", "revise_current_plan", subtask_idx=at, action="add", subtask={"name": "Think"})
+    assert lines(CREATED, added)[1:3] == ["- Think: todo", "- Read: todo"]
 
 
 STEPS = (("Read", "completed"), ("Write", "in_progress"))
@@ -69,6 +76,10 @@ LISTS: dict[str, dict[str, Any]] = {
         ("update_plan", "plan", "step", {"explanation": "why"}),
         ("task_tracker", "task_list", "title", {"command": "plan"}),
         ("todo_list", "items", "description", {}),
+        ("updateTasks", "tasks", "title", {}),
+        ("set_to-do", "items", "name", {}),
+        ("mcp__work__ToDo_write", "items", "name", {}),
+        ("planner", "items", "task", {}),
     )
 }
 """The tool, the argument with the list, and what names a step: Claude Code, LangChain, Codex, OpenHands, others."""
@@ -92,6 +103,11 @@ def test_lists_that_are_no_plans() -> None:
         {"subtasks": [{"name": ""}]},
     ):
         assert not is_plan_call(use("t", "create_order", **arguments)), arguments
+    for name in ("update_orders", "post_to_mastodon", "list_planets", "order_items", "explain"):
+        for argument in ("items", "tasks"):
+            call = use("t", name, **{argument: [{"name": "Widget A-17", "status": "open"}]})
+            assert not is_plan_call(call), name
+            assert lines(CREATED, call) == lines(CREATED), name
 
 
 def test_the_newest_list_counts_and_no_change_is_told_of_it() -> None:
@@ -118,6 +134,33 @@ def test_a_list_that_was_refused_does_not_count() -> None:
     assert "- Write: completed" not in text
 
 
+FAILURES = (
+    "Error: the plan has open subtasks",
+    '{"error": "no plan"}',
+    "错误：没有这个计划",
+    "Traceback (most recent call last):\nKeyError",
+)
+
+
+@pytest.mark.parametrize("output", FAILURES)
+@pytest.mark.parametrize(
+    "call",
+    [
+        use("x", "finish_plan"),
+        use("x", "finish_subtask", subtask_idx=0),
+        use("x", "create_plan", name="Rest", subtasks=[{"name": "Sleep"}]),
+    ],
+    ids=lambda call: call.name,
+)
+def test_a_call_that_failed_changes_no_plan(call: ToolUseBlock, output: str) -> None:
+    """Many services mark no result as an error."""
+    made = [user("Go."), calls("", CREATED), tool_result("p0", "ok")]
+    failed = WorkLedger.of([*made, calls("", call), tool_result("x", output)])
+    assert parts_of(page(failed, 2_000, len))[PLAN] == parts_of(page(WorkLedger.of(made), 2_000, len))[PLAN]
+    done = WorkLedger.of([*made, calls("", call), tool_result("x", "ok")])
+    assert parts_of(page(done, 2_000, len)).get(PLAN) != parts_of(page(failed, 2_000, len))[PLAN]
+
+
 class State(Enum):
     DONE = "done"
     IN_PROGRESS = "in_progress"
@@ -137,6 +180,8 @@ def test_any_object_with_a_name_and_subtasks_is_a_plan() -> None:
         SimpleNamespace(name="Send", state="SubTaskState.IN_PROGRESS"),
     ]
     plan = SimpleNamespace(name="Ship it", description="", expected_outcome="", subtasks=tasks)
+    assert plan_lines(plan, []) == ["Ship it:", "- Pack: done", "- Send: in_progress"]
+    plan.subtasks = [{"name": "Pack", "state": State.DONE}, {"title": "Send", "status": "in_progress"}]
     assert plan_lines(plan, []) == ["Ship it:", "- Pack: done", "- Send: in_progress"]
     assert plan_lines(SimpleNamespace(name="Idle", description="", expected_outcome="", subtasks=None), []) == ["Idle:"]
 

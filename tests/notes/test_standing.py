@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.messages import ToolResultBlock, ToolUseBlock, is_note
 from autocontext.notes.page import PageRequest, render
-from autocontext.notes.standing import running, where
+from autocontext.notes.standing import instructions_read, running, where
 from autocontext.notes.work import WorkLedger
 from autocontext.testing import tool_exchange, user
 from autocontext.tokens import get_counter
@@ -18,7 +18,11 @@ COUNT = get_counter("bytes4").count_text
 
 
 def ledger(*calls: tuple[str, dict[str, Any], str]) -> WorkLedger:
-    return WorkLedger.of(m for call in calls for m in tool_exchange(*call))
+    facts = WorkLedger(sources=AutoContextConfig().instruction_sources)
+    for call in calls:
+        for message in tool_exchange(*call):
+            facts.append(message)
+    return facts
 
 
 def shell(command: str, answer: str = "", **more: Any) -> tuple[str, dict[str, Any], str]:
@@ -71,6 +75,22 @@ def test_a_move_that_was_refused_is_none() -> None:
     call = ToolUseBlock(id="a", name="bash", input={"command": "cd /nowhere"})
     messages = [Msg(role="assistant", content=[call]), Msg(role="tool", content=[refused])]
     assert where(WorkLedger.of(messages).calls) == []
+
+
+def test_instructions_stand_with_their_newest_reading_that_went_well() -> None:
+    facts = ledger(
+        ("Read", {"file_path": "/srv/AGENTS.md"}, "Use tabs."),
+        ("Read", {"file_path": "/srv/sub/CLAUDE.md"}, "Use blanks."),
+        ("Read", {"file_path": "/srv/AGENTS.md"}, "Use tabs, everywhere."),
+        shell("cat /srv/AGENTS.md", "cat: /srv/AGENTS.md: No such file or directory\nexit code: 1"),
+    )
+    everything = range(len(facts) + 1)
+    assert [(call.result, what) for call, what in instructions_read(facts, everything)] == [
+        (4, "/srv/sub/CLAUDE.md"),
+        (6, "/srv/AGENTS.md"),
+    ]
+    # The newest one is in view: an older one is not what holds now.
+    assert [call.result for call, _ in instructions_read(facts, range(6))] == [4]
 
 
 # ---------------------------------------------------------------------------------------------------- what was started

@@ -206,6 +206,14 @@ def test_of_a_very_long_message_the_ends_are_read() -> None:
     assert size - missing == len(re.sub(r"\n…\n", "", shown.rpartition("\n[m3: ")[0]))
 
 
+@pytest.mark.slow
+def test_of_a_very_long_message_as_much_stays_as_there_is_room_for() -> None:
+    text = "\n".join(f"row {n}: alpha{n % 97} beta{n % 89}" for n in range(60_000))
+    assert len(text) > 1_400_000
+    kept = in_part(text, 1_300_000, 1)
+    assert 1_200_000 < len(kept) <= 1_310_000
+
+
 def test_a_message_with_images_is_cut_once() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
     images = [ImageBlock(source={"type": "url", "url": f"https://example.org/{n}.png"}) for n in range(2)]

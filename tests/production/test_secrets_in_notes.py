@@ -109,7 +109,7 @@ def test_no_secret_is_in_what_any_strategy_writes_or_asks(data: st.DataObject) -
 
 
 def test_without_a_hook_nothing_changes() -> None:
-    memory = AutoContextMemory(AutoContextConfig.for_window(1_500))
+    memory = AutoContextMemory(AutoContextConfig.for_window(2_500))
     memory.add_messages(place_everywhere(*SECRETS["OpenAI key"]))
     memory.compress_if_needed(force=True)
     assert leaked(written(memory), SECRETS["OpenAI key"][1])

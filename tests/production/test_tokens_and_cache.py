@@ -32,7 +32,7 @@ def test_set_overhead_counts_system_text_and_tool_schemas_towards_the_trigger() 
     assert memory.token_count == recount(memory)
 
 
-def test_record_usage_anchors_the_count_until_the_next_edit() -> None:
+def test_record_usage_anchors_the_count_and_an_edit_leaves_what_remains_its_share() -> None:
     memory = AutoContextMemory(rounds_only(max_token=3_000), ScriptedModel("In short."))
     memory.add_messages(day(3))
     ours = memory.token_count
@@ -41,8 +41,10 @@ def test_record_usage_anchors_the_count_until_the_next_edit() -> None:
     reply = assistant("It computes prices.")
     memory.add_message(reply)
     assert memory.token_count == ours + 500 + get_counter("o200k_base").count(reply)
+    before = recount(memory)
     assert memory.compress_if_needed(force=True)
-    assert memory.token_count == recount(memory)
+    now = recount(memory)
+    assert memory.token_count == pytest.approx(now + 500 * now / before, abs=3)
 
 
 def test_record_usage_makes_the_trigger_go_by_the_providers_count() -> None:
@@ -53,12 +55,28 @@ def test_record_usage_makes_the_trigger_go_by_the_providers_count() -> None:
     assert memory.compress_if_needed().outcome == "applied"
 
 
-def test_record_usage_is_void_after_a_deletion() -> None:
+def test_record_usage_is_for_the_view_that_was_read_last() -> None:
     memory = AutoContextMemory(rounds_only(), ScriptedModel("In short."))
     memory.add_messages(day(3))
+    memory.to_openai()
+    sent, meanwhile = memory.token_count, assistant("It computes prices.")
+    memory.add_message(meanwhile)
+    memory.record_usage(sent + 500)
+    assert memory.token_count == sent + 500 + get_counter("o200k_base").count(meanwhile)
+    memory.to_openai()
+    memory.delete_message(0)
+    before = memory.token_count
+    memory.record_usage(50_000)  # of a request that had more than is in view now
+    assert memory.token_count == before
+
+
+def test_record_usage_holds_for_what_a_deletion_leaves() -> None:
+    memory = AutoContextMemory(rounds_only(), ScriptedModel("In short."))
+    memory.add_messages(day(3))
+    before = recount(memory)
     memory.record_usage(50_000)
     memory.delete_message(0)
-    assert memory.token_count == recount(memory)
+    assert memory.token_count == pytest.approx(50_000 * recount(memory) / before, abs=2)
 
 
 def test_an_image_counts_by_its_size_and_not_by_its_base64() -> None:

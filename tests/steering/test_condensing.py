@@ -239,3 +239,11 @@ def test_a_configuration_that_leaves_less_than_half_is_kept_to() -> None:
         condense(memory)
         sizes.append(memory.token_count)
     assert sizes[0] < sizes[1] <= WINDOW * 0.55
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_a_pass_that_a_program_asks_for_goes_as_far_as_one_of_the_agent(work: str) -> None:
+    memory, same = filled(work, 0.7), filled(work, 0.7)
+    assert memory.compress_if_needed(force=True)
+    assert memory.token_count <= WINDOW * 0.55
+    assert not same.compress_if_needed(force=True, max_token=WINDOW), "with a window of its own, the configured target"

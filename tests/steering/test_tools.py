@@ -65,7 +65,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("pin", {"messages": "m3", "unpin": True}, "m3: nothing of that was pinned with this tool. Pinned: nothing."),
     ("note", {"text": " \n"}, "the note is empty. Pass what is to be remembered"),
     ("note", {"text": "x" * (LONGEST_NOTE + 1)}, "the note has 1,001 characters and may have 1,000: write several."),
-    ("note", {"text": 7}, "the note is empty."),
+    ("note", {"text": 7}, "text must be one text, and is of type int. Nothing was noted."),
+    ("note", {"text": ["decision: keep the lock"]}, "text must be one text, and is of type list. Nothing was noted."),
+    ("pin", {"messages": "m3", "unpin": "perhaps"}, "unpin must be true or false, and is 'perhaps'."),
+    ("pin", {"messages": "m3", "unpin": 2}, "unpin must be true or false, and is '2'."),
+    ("search", {"query": "lock", "all_sessions": {"a": 1}}, "all_sessions must be true or false, and is "),
     (
         "search",
         {"query": ""},
@@ -170,11 +174,22 @@ def test_at_most_a_quarter_of_the_window_is_pinned(order: list[int], window: int
     assert pinned
 
 
-@pytest.mark.parametrize(("unpin", "held"), [(False, True), ("false", True), ("True", False), (True, False)])
-def test_unpin_may_come_as_a_text(memory: AutoContextMemory, unpin: Any, held: bool) -> None:
+YES = (True, "true", "True", " TRUE ", "'true'", "yes", "1", 1, 1.0, "on")
+NO = (False, "false", "False", "no", "0", 0, 0.0, "off", "", "null", None)
+
+
+@pytest.mark.parametrize("yes", [*YES, *NO])
+def test_true_and_false_may_come_as_a_text_or_a_number(memory: AutoContextMemory, tmp_path: Path, yes: Any) -> None:
+    true = any(yes is value for value in YES)
     ask(memory, "pin", messages="m3")
-    ask(memory, "pin", messages="m3", unpin=unpin)
-    assert any(is_pinned(m) for m in memory.messages) is held
+    ask(memory, "pin", messages="m3", unpin=yes)
+    assert any(is_pinned(m) for m in memory.messages) is not true
+    config = AutoContextConfig.for_window(WINDOW, search_scope="user")
+    for session, words in (("old", "The lock timeout is 30 s."), ("new", "Which timeout?")):
+        with AutoContextMemory.open(tmp_path / "a.db", session_id=session, user_id="ann", config=config) as other:
+            other.add(user(words))
+            found = ask(other, "search", query="timeout", all_sessions=yes)
+            assert ("30 s" in found) is (true or session == "old")
 
 
 @given(st.sets(st.sampled_from([3, 5, 7, 9]), min_size=1), st.sampled_from([3, 5, 7, 9]))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from autocontext.stores.database import Database, Work
@@ -64,3 +67,22 @@ def run_between(
     for error in errors:
         raise error
     return result, True
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """Another program writes to a file, until the end of the block; after ten seconds who waits goes on."""
+    other, ended = sqlite3.connect(path, isolation_level=None, check_same_thread=False), threading.Event()
+    other.execute("BEGIN IMMEDIATE")
+
+    def end() -> None:
+        ended.wait(10)
+        other.close()
+
+    writer = threading.Thread(target=end)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from autocontext import AutoContextMemory, ImageBlock, TextBlock, ToolResultBlock
-from autocontext.errors import InvalidMessage
-from autocontext.stores import SqliteSessionStore, import_agentscope_java
+from autocontext.errors import Conflict, InvalidMessage
+from autocontext.stores import InMemorySessionStore, SqliteSessionStore, import_agentscope_java
 from autocontext.stores.agentscope_java import KEPT
 from autocontext.testing import assert_valid_chat
+from tests.stores.stores import KINDS, stored
 
 DATA = Path(__file__).parent.parent / "data" / "agentscope_java_session"
 UUID = "0b9d4f3e-7c1a-4b52-9a3f-2f6f0a1f7d11"
@@ -81,6 +82,27 @@ def test_the_session_goes_on_in_a_store(tmp_path):
     assert_valid_chat(again.messages)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_session_that_exists_is_not_replaced(kind, goes_on, tmp_path):
+    with stored(kind, tmp_path) as store:
+        memory = import_agentscope_java(DATA, store=store, user_id="u")
+        memory.add({"role": "user", "content": "a new question"}) if goes_on else memory.clear()
+        with pytest.raises(Conflict, match="'agentscope_java_session' exists already; import it under another id"):
+            import_agentscope_java(DATA, store=store, user_id="u")
+        again = AutoContextMemory(store=store, user_id="u", session_id="agentscope_java_session")
+        assert again.state_dict() == memory.state_dict()
+        assert import_agentscope_java(DATA, store=store, user_id="u", session_id="2").session.session_id == "2"
+        assert import_agentscope_java(DATA, store=store, user_id="v").session.user_id == "v"
+
+
+@pytest.mark.parametrize("directory", [".", "../session", "../session/.", ""])
+def test_the_session_has_the_name_of_its_directory_however_that_is_written(copy, directory, monkeypatch):
+    monkeypatch.chdir(copy)
+    assert import_agentscope_java(directory).session.session_id == "session"
+    assert import_agentscope_java(directory, store=InMemorySessionStore()).session.session_id == "session"
+
+
 @pytest.mark.parametrize("nested", [True, False])
 def test_one_file_with_all_keys_reads_the_same(tmp_path, nested):
     keys = {
@@ -102,6 +124,18 @@ def test_an_older_session_without_offloads_events_or_originals_reads_too(copy):
     memory = import_agentscope_java(copy)
     assert memory.messages == memory.get_original_memory_msgs()
     assert memory.get_compression_events() == []
+
+
+def test_a_note_is_found_only_where_it_is_all_that_is_left(copy, tmp_path):
+    [note] = [m["id"] for m in lines("workingMessages") if "_compress_meta" in m["metadata"]]
+    for is_left in (False, True):
+        if is_left:
+            (copy / "autoContextMemory_originalMessages.jsonl").unlink()
+        store = SqliteSessionStore(tmp_path / f"{is_left}.db")
+        import_agentscope_java(copy, store=store, user_id="u")
+        found = [hit.message_id for hit in store.search("port 5432 is taken", user_id="u")]
+        assert found
+        assert (note in found) is is_left
 
 
 def replace_line(path, number, by):

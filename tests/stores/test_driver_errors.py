@@ -43,6 +43,11 @@ def one(sql, **params):
     return work
 
 
+def test_a_schema_that_is_not_there_is_told_with_the_way_out():
+    with own_schema() as url, pytest.raises(StoreError, match=r"schema .* is missing: create it first \(CREATE SCHEMA"):
+        SqlSessionStore(f"{url}_not_made").close()
+
+
 # ------------------------------------------------------------------------------------------------------------ timeouts
 def test_row_26_a_statement_timeout_is_told_with_the_way_out():
     with own_schema() as url:

@@ -1,5 +1,6 @@
 """Erasing: what a message said is nowhere any more, and the conversation stays valid."""
 
+import math
 import random
 
 import pytest
@@ -63,6 +64,95 @@ def test_an_erased_message_is_nowhere_and_pairing_stays_valid(kind, tmp_path):
         assert {ERASED in str(m.to_dict()) for m in after if m.id in ids if not m.tool_uses} == {True}
         assert again.get_offload_context().keys() == memory.get_offload_context().keys()
         assert store.erase(U, ids) == 3
+
+
+def erases_beside(number, store, *, loaded):
+    """Erase a message of a session in which another holds this number."""
+    memory = memory_on(store)
+    memory.add_messages([user(SECRET, metadata={"score": number}), user("hello", metadata={"score": number})])
+    told, kept = memory.messages
+    if loaded:  # one entry holds all of its messages
+        memory.load_state_dict(memory.state_dict())
+    assert store.erase(U, [told.id]) == 1
+    assert SECRET not in said(store)
+    assert repr(memory_on(store).messages[1]) == repr(kept)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_is_erased_whatever_number_stands_in_it(kind, loaded, tmp_path):
+    with stored(kind, tmp_path) as store:
+        erases_beside(math.nan, store, loaded=loaded)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("number", [math.nan, -math.inf, -0.0, 2**80])
+def test_a_store_without_a_swap_erases_whatever_number_stands_there(number, loaded):
+    class Own(InMemorySessionStore):
+        swap = None
+
+    erases_beside(number, Own(), loaded=loaded)
+
+
+def imported(store, note, *, offloaded=False):
+    """A session of AgentScope-Java with a note, which is in view or has itself been offloaded."""
+    said_then = conversation(2)
+    before, after = [user(f"my password is {SECRET}", name="told"), said_then[0]], said_then[1:]
+    view = [note, *after]
+    lists = {"working_memory_storage": after if offloaded else view, "original_memory_storage": [*before, *after]}
+    offloads = {UUID: before, **({"later": [note]} if offloaded else {})}
+    memory = memory_on(store)
+    memory.load_state_dict(
+        {
+            "version": 1,
+            **{name: [m.to_dict() for m in messages] for name, messages in lists.items()},
+            "offload_context": {uuid: [m.to_dict() for m in messages] for uuid, messages in offloads.items()},
+            "compression_events": [],
+        }
+    )
+    return memory, before[0]
+
+
+UUID = "0b9d4f3e-7c1a-4b52-9a3f-2f6f0a1f7d11"
+MARK = {"_compress_meta": {"offloaduuid": UUID}}
+
+
+@pytest.mark.parametrize("kind", ["sqlite file", "encrypted sqlite"])
+@pytest.mark.parametrize(
+    ("text", "metadata", "offloaded"),
+    [
+        (f"The user's password is {SECRET}.\n<!-- CONTEXT_OFFLOAD: uuid={UUID} -->", MARK, False),
+        (f"用户的密码是 {SECRET}。\n<!-- CONTEXT_OFFLOAD: uuid={UUID} -->", MARK, True),
+        (f"用户的密码是 {SECRET}。", {}, False),
+        (f"They said: {SECRET}", {"_compress_meta": "of another release"}, True),
+    ],
+    ids=["in view", "offloaded", "without a mark", "with another mark"],
+)
+def test_a_note_of_agentscope_java_that_may_quote_it_is_emptied(kind, text, metadata, offloaded, tmp_path):
+    with stored(kind, tmp_path) as store:
+        note = Msg(role="assistant", content=text, metadata=metadata)
+        memory, told = imported(store, note, offloaded=offloaded)
+        assert [hit.message_id for hit in store.search(SECRET, user_id="u")] == [told.id]
+        memory.compress_if_needed(force=True)  # its own notes are made of that one
+        assert store.erase(U, [told.id]) == 1
+        assert SECRET not in said(store)
+        assert store.search(SECRET, user_id="u") == []
+        again = memory_on(store)
+        assert again.get_original_memory_msgs()[1:] == memory.get_original_memory_msgs()[1:]
+        assert [m.id for m in again.reload(UUID)] == [m.id for m in memory.reload(UUID)]
+        held = [*again.messages, *(m for messages in again.get_offload_context().values() for m in messages)]
+        tag = f"\n<!-- CONTEXT_OFFLOAD: uuid={UUID} -->" if metadata == MARK else ""
+        assert {m.text for m in held if m.id == note.id} == {ERASED + tag}
+
+
+def test_a_note_of_agentscope_java_about_other_messages_keeps_its_words():
+    store = InMemorySessionStore()
+    memory, _ = imported(store, Msg(role="assistant", content="In short.", metadata=MARK))
+    before = memory.messages
+    told = user(f"my other password is {SECRET}")
+    memory.add_message(told)
+    store.erase(U, [told.id])
+    assert memory_on(store).messages[:-1] == before
 
 
 def pieces(entry):

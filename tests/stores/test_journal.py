@@ -1,6 +1,8 @@
 """Several memories on one session: what one has written the others take over, and nothing is lost or doubled."""
 
+import asyncio
 import contextlib
+import math
 import threading
 
 import pytest
@@ -124,6 +126,37 @@ def test_a_writer_on_a_slow_machine_tries_as_often_as_on_a_quick_one(monkeypatch
     assert 10**6 - store.times > 100
 
 
+@pytest.mark.parametrize("overtaken", [0, 1, 5])
+@pytest.mark.parametrize(
+    ("compaction", "read"),
+    [
+        ("keep", lambda memory: memory.to_openai()),
+        ("keep", lambda memory: memory.to_anthropic()),
+        ("instead", lambda memory: memory.get_messages()),
+        ("instead", lambda memory: asyncio.run(memory.aget_messages())),
+    ],
+    ids=["to_openai", "to_anthropic", "get_messages", "aget_messages"],
+)
+def test_what_a_provider_has_compacted_is_put_back_whatever_others_write_meanwhile(compaction, read, overtaken):
+    config = AutoContextConfig.for_window(8_000)
+    store = Overtaken()
+    [memory] = shared(1, store, config)
+    for i in range(8):
+        memory.add_messages([user(f"question {i} {'word ' * 300}"), Msg(role="assistant", content=f"answer {i}")])
+    compacted = {"type": "compaction", "encrypted_content": "gAAAA", "id": "cmp_1"}
+    answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "go"}]}
+    memory.add([compacted, answer, {"role": "user", "content": "more"}])
+    assert memory.compress_if_needed(force=True)
+    assert not any("question 3" in text for text in texts(memory))
+    [again] = shared(1, store, config.model_copy(update={"provider_compaction": compaction}))
+    shared(1, store)[0].add_message(user("from another process"))
+    store.times = overtaken
+    sent = str(read(again))
+    assert store.times == 0
+    assert "question 3" in sent
+    assert "from another process" in sent
+
+
 class LosesAnswers(InMemorySessionStore):
     """Stores, then fails, when told to."""
 
@@ -136,11 +169,12 @@ class LosesAnswers(InMemorySessionStore):
             raise ConnectionError("the server closed the connection")
 
 
-def test_a_message_whose_acknowledgement_was_lost_counts_once_when_it_is_added_again():
+@pytest.mark.parametrize("number", [0.5, math.nan, math.inf])
+def test_a_message_whose_acknowledgement_was_lost_counts_once_when_it_is_added_again(number):
     store = LosesAnswers()
     [memory] = shared(1, store)
     memory.add_message(user("first"))
-    again = user("second")
+    again = Msg(role="user", content="second", metadata={"score": number})
     store.lose = True
     with pytest.raises(ConnectionError):
         memory.add_message(again)

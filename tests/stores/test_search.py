@@ -139,8 +139,9 @@ def test_what_compression_took_out_of_view_is_found(store):
 def test_the_limit_holds_and_is_checked(store):
     store.append(U, added(*["again"] * 9), after=0)
     assert len(store.search("again", user_id="u", limit=4)) == 4
-    with pytest.raises(InvalidMessage, match="limit must be 1 or more"):
-        store.search("again", user_id="u", limit=0)
+    for wrong in (0, -1, "5", None, 2.5, True):
+        with pytest.raises(InvalidMessage, match="search: limit must be a whole number of at least 1"):
+            store.search("again", user_id="u", limit=wrong)
 
 
 @pytest.mark.slow
@@ -184,27 +185,27 @@ def test_an_index_of_another_format_is_made_anew(tmp_path):
 
 
 def test_a_slower_search_does_not_take_back_what_a_later_one_indexed(tmp_path):
-    from autocontext.stores.search_statements import EVERY, known, put
+    from autocontext.stores.search_statements import known, put
 
     with stored("sqlite file", tmp_path) as store:
         store.append(U, added("first", "second"), after=0)
         assert store.search("second", user_id="u")
         stale = [(0, 1, packed("first"))]
-        [[row]] = place(store).read(lambda: known("u", [EVERY]))
+        [[row]] = place(store).read(lambda: known("u", [("", None)]))
         before = Version(*row[2:4])
         place(store).write(lambda: put(U, before, stale))
-        assert place(store).read(lambda: known("u", [EVERY])) == [[row]]
+        assert place(store).read(lambda: known("u", [("", None)])) == [[row]]
         place(store).write(lambda: put(SessionKey("u", "gone"), before, stale))
         place(store).write(lambda: put(U, Version(before.identity, 7), [(0, 99, b"of another edition")]))
         assert store.search("second", user_id="u")
 
 
 def test_row_07_an_index_of_a_deleted_session_does_not_fit_the_one_made_anew(tmp_path):
-    from autocontext.stores.search_statements import EVERY, known, put
+    from autocontext.stores.search_statements import known, put
 
     with stored("sqlite file", tmp_path) as store:
         store.append(U, added("a secret"), after=0)
-        [[row]] = place(store).read(lambda: known("u", [EVERY]))
+        [[row]] = place(store).read(lambda: known("u", [("", None)]))
         before = Version(*row[2:4])
         store.delete(U)
         store.append(U, added("hello"), after=0)

@@ -230,6 +230,8 @@ def test_without_words_the_newest_messages_come_first():
         ({"before": 5}, "before must be a datetime"),
         ({"numbers": (1, 2, 3)}, "numbers must be the first and the last"),
         ({"numbers": "m1-m9"}, "numbers must be the first and the last"),
+        ({"numbers": 5}, "numbers must be the first and the last"),
+        ({"tool": ["bash"]}, "tool must be a text"),
         ({"toll": "bash"}, "there is no 'toll'; one can ask for tool, after, before, numbers"),
     ],
 )
@@ -336,6 +338,25 @@ def test_numbers_are_those_of_the_memory(tmp_path):
         for text in ("word3", "last"):
             [found] = store.search(text, user_id="u")
             assert memory.numbered(f"m{found.number}")[found.number].text == text
+
+
+@pytest.mark.parametrize("kind", ["sqlite file", "encrypted sqlite"])
+def test_of_messages_that_share_an_id_each_hit_shows_its_own(kind, tmp_path):
+    texts = ("the cat sleeps", "端口 5432 已被占用", "port 6543 failed", "deploy finished")
+    said = tuple(Msg(id="msg", role="user", content=text) for text in texts)
+    with stored(kind, tmp_path) as store:
+        memory = AutoContextMemory(store=store, user_id="u", session_id="s")
+        memory.add_messages([*said, Msg(role="user", content="other words")])
+        for loaded in (False, True):
+            if loaded:  # one entry holds all of its messages
+                memory.load_state_dict(memory.state_dict())
+            for number, text in enumerate(texts, 1):
+                [found] = store.search(text, user_id="u", limit=1)
+                assert (found.number, found.snippet) == (number, text)
+        memory.clear()
+        memory.offload("mine", said)
+        for text in texts:
+            assert store.search(text, user_id="u", limit=1)[0].snippet == text
 
 
 def test_segments_follow_each_other(tmp_path):

@@ -16,10 +16,14 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, ImageBlock, Msg, TextBlock, ToolResultBlock
 from autocontext.events import IMAGES_LEFT_OUT
+from autocontext.formats.openai_responses import from_responses
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, system, tool_call, tool_exchange, user
+from autocontext.tokens import get_counter
+from autocontext.tokens.media import media_tokens
 from autocontext.tokens.request_size import images_in
 from tests.fakes.anthropic_server import _check_pairs, _check_shape
 from tests.fakes.chat_rules import check_messages
+from tests.fakes.openai_responses import as_chat
 from tests.fakes.openai_server import _check_parts
 from tests.invariants import ESTIMATE, check, unreachable
 
@@ -183,7 +187,19 @@ def uploads(steps: int) -> list[list[Msg]]:
     return made
 
 
-WORK = pytest.mark.parametrize("work", [browser_agent, desktop_agent, uploads])
+def computer_use(steps: int) -> list[list[Msg]]:
+    """The same in the form of OpenAI's computer tool."""
+    made: list[list[Msg]] = [[user("Fill in the tax form.")]]
+    for n in range(steps):
+        click = {"type": "click", "button": "left", "x": n, "y": n}
+        call = {"type": "computer_call", "id": f"cu_{n}", "call_id": f"c{n}", "action": click, "status": "completed"}
+        shot = {"type": "computer_screenshot", "image_url": f"data:image/png;base64,{png(n)}"}
+        result = {"type": "computer_call_output", "call_id": f"c{n}", "output": shot}
+        made.append(from_responses([{**call, "pending_safety_checks": []}, result]))
+    return made
+
+
+WORK = pytest.mark.parametrize("work", [browser_agent, desktop_agent, computer_use, uploads])
 
 
 @WORK
@@ -194,6 +210,7 @@ def test_sixty_images_break_the_prefix_nineteen_times(work: Any) -> None:
     for messages in work(60):
         memory.add_messages(messages)
         now = memory.get_messages()
+        as_chat({"input": memory.to_responses()})
         assert 0 <= len(shown(now)) <= 5
         breaks += now[: len(sent)] != sent
         sent = now
@@ -256,6 +273,116 @@ def test_bytes_alone_start_a_pass_and_even_new_images_give_way_to_them() -> None
     memory.add_messages([Msg(role="user", content=[TextBlock(text="Read these."), *pages])])
     assert shown(memory.get_messages()) == pages[-2:]
     assert len(json.dumps(memory.to_openai())) < 200_000
+
+
+# ----------------------------------------------------------------------------------------------------------- files
+def pdf(n: int, size: int = 60_000) -> str:
+    return base64.b64encode(b"%PDF-1.7\n" + random.Random(n).randbytes(size)).decode()
+
+
+def chat_file(n: int) -> list[Any]:
+    part = {"type": "file", "file": {"filename": f"合同 {n}.pdf", "file_data": f"data:application/pdf;base64,{pdf(n)}"}}
+    return [{"role": "user", "content": [{"type": "text", "text": f"Contract {n}:"}, part]}, READ]
+
+
+def input_file(n: int) -> list[Any]:
+    part = {"type": "input_file", "filename": f"合同 {n}.pdf", "file_data": f"data:application/pdf;base64,{pdf(n)}"}
+    return [{"role": "user", "content": [{"type": "input_text", "text": f"Contract {n}:"}, part]}, READ]
+
+
+def document(n: int) -> list[Any]:
+    source = {"type": "base64", "media_type": "application/pdf", "data": pdf(n)}
+    part = {"type": "document", "source": source, "title": f"合同 {n}.pdf"}
+    return [{"role": "user", "content": [{"type": "text", "text": f"Contract {n}:"}, part]}, READ]
+
+
+def generated(n: int) -> list[Any]:
+    item = {"type": "image_generation_call", "id": f"ig_{n}", "status": "completed", "result": png(n, 60_000)}
+    return [{"role": "user", "content": f"Draw contract {n}."}, item]
+
+
+READ = {"role": "assistant", "content": "Read."}
+FILES = {
+    "chat": (chat_file, AutoContextMemory.to_openai, "[file m1: 合同 0.pdf, 60 KB, left out]"),
+    "responses": (input_file, AutoContextMemory.to_responses, "[file m1: 合同 0.pdf, 60 KB, left out]"),
+    "anthropic": (document, AutoContextMemory.to_anthropic, "[file m1: 合同 0.pdf, 60 KB, left out]"),
+    "generated": (generated, AutoContextMemory.to_responses, "[image m2: 1,024 x 768 PNG, 60 KB, left out]"),
+}
+
+
+@pytest.mark.parametrize(("made", "write", "line"), FILES.values(), ids=FILES)
+def test_older_files_give_way_where_a_request_has_too_many_bytes(made: Any, write: Any, line: str) -> None:
+    """The newest stays, and everything comes back."""
+    memory = AutoContextMemory(WINDOW.model_copy(update={"max_request_bytes": 200_000}))
+    for n in range(5):
+        memory.add(made(n))
+        sent = write(memory)
+        assert len(json.dumps(sent)) < 200_000
+        assert made(n)[-1] in sent or made(n)[0] in sent
+    memory.add({"role": "user", "content": "Compare them."})
+    sent = json.dumps(write(memory), ensure_ascii=False)
+    assert line in sent
+    data = pdf if "file" in line else png
+    assert data(0, 60_000) not in sent
+    assert data(4, 60_000) in sent
+    assert memory.overflow() == ""
+    put_all_back(memory)
+    assert memory.messages == memory.get_original_memory_msgs()
+
+
+PASTED = "Line of a log that was pasted here, and nothing in it.\n" * 900
+
+
+@pytest.mark.parametrize("made", [chat_file, input_file, document])
+def test_a_text_that_is_shortened_takes_no_file_with_it(made: Any) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(8_000))
+    [words, part] = made(1)[0]["content"]
+    memory.add([{"role": "user", "content": [{**words, "text": PASTED}, part]}, READ])
+    memory.add({"role": "user", "content": "And?"})
+    sent = [*memory.to_openai(), *memory.to_responses(), *memory.to_anthropic()]
+    assert len(memory.messages[0].text) < 1_000
+    assert part in [p for message in sent if isinstance(message["content"], list) for p in message["content"]]
+
+
+def test_a_result_that_is_shortened_keeps_its_file() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(8_000))
+    part = document(1)[0]["content"][1]
+    for n in range(6):
+        call = {"type": "tool_use", "id": f"c{n}", "name": "read", "input": {"n": n}}
+        content = [{"type": "text", "text": PASTED[: 9_000 + n]}, *([] if n else [part])]
+        result = {"type": "tool_result", "tool_use_id": f"c{n}", "content": content}
+        memory.add([{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}])
+        memory.to_anthropic()
+    assert len(memory.messages[1].tool_results[0].text) < 1_000
+    assert part in memory.to_anthropic()[2]["content"][0]["content"]  # a line of the user stands first
+
+
+def test_an_image_that_the_provider_made_costs_as_others() -> None:
+    count = get_counter("o200k_base").count
+    item = generated(1)[1]
+    [msg] = from_responses([item])
+    without = count(msg.model_copy(update={"content": (TextBlock(text=msg.text),)}))
+    assert count(msg) - without == media_tokens(image(1))
+
+
+def test_as_many_images_that_the_provider_made_stay_as_others() -> None:
+    memory = AutoContextMemory(WINDOW)
+    for n in range(12):
+        memory.add(generated(n))
+        assert sum(item.get("type") == "image_generation_call" for item in memory.to_responses()) <= 5
+    assert memory.to_responses()[-1] == generated(11)[-1]
+
+
+@pytest.mark.parametrize("made", [chat_file, document])
+@pytest.mark.parametrize("answered", [True, False])
+def test_what_a_file_takes_pushes_no_new_image_out(made: Any, answered: bool) -> None:
+    """Without the image the request would be too large all the same."""
+    memory = AutoContextMemory(WINDOW.model_copy(update={"max_request_bytes": 50_000}))
+    memory.add(made(0)[: 1 + answered])
+    memory.add_messages([Msg(role="user", content=[TextBlock(text="Is this the signature?"), image(1, 3_000)])])
+    assert shown(memory.get_messages()) == [image(1, 3_000)]
+    assert made(0)[0] in (*memory.to_openai(), *memory.to_anthropic())
+    assert "more than max_request_bytes (50,000); the largest part is the user message" in memory.overflow()
 
 
 def test_an_image_of_the_users_last_message_outlives_older_screenshots() -> None:

@@ -17,6 +17,7 @@ from autocontext.strategies import View
 from autocontext.strategies.shorten import Shorten, _repeats
 from autocontext.strategies.worth import _MARKUP, Worth
 from autocontext.testing import assert_valid_chat, assistant, tool_exchange, user
+from autocontext.text.excerpts import _cached_pieces
 from autocontext.text.reformatting import reformatted
 from tests.conversations import histories
 from tests.invariants import ESTIMATE, assert_pairs_kept, check, unreachable
@@ -47,7 +48,7 @@ def work(days: int = 6, read: Callable[[int], str] = log) -> list[Msg]:
 def passed(messages: list[Msg], config: AutoContextConfig = ALONE) -> AutoContextMemory:
     memory = AutoContextMemory(config)
     memory.add_messages(messages)
-    memory.compress_if_needed(force=True)
+    memory.compress_if_needed(force=True, max_token=config.max_token)  # to the configured target, not to half
     return memory
 
 
@@ -67,6 +68,31 @@ def test_results_are_short_and_say_what_is_missing_under_their_number() -> None:
         assert size - missing == len(kept)
         assert original.tool_results[0].text in ContextOffloadTool(memory)(found.group())
     assert_valid_chat(memory.messages)
+
+
+@pytest.mark.parametrize(
+    ("line", "focus", "wanted"),
+    [
+        (
+            "day 2 line {n} request handled in {ms} ms",
+            "line 173 of it",
+            "day 2 line 173 request handled in 214 ms",
+        ),
+        ("Rechnung {n}: Zahlung nach {ms} Tagen", "Zahlung der Rechnung 173", "Rechnung 173: Zahlung nach 214 Tagen"),
+        ("订单 {n}：退款 {ms} 元", "订单 173 退款", "订单 173：退款 214 元"),
+    ],
+)
+def test_the_focus_of_a_pass_chooses_what_stays_of_a_long_result(line: str, focus: str, wanted: str) -> None:
+    text = "\n".join(line.format(n=n, ms=n * 7 % 997) for n in range(400)).replace("{", "")
+    messages = [user("Go."), *tool_exchange("read_list", {"page": 2}, text), assistant("Read."), user("And?")]
+    memory = AutoContextMemory(ALONE)
+    memory.add_messages(messages)
+    assert memory.compress_if_needed(force=True, focus=focus)
+    [shown] = [r.text for m in memory.messages for r in m.tool_results]
+    assert MARK.search(shown)
+    assert wanted in shown
+    plain = [r.text for m in passed(messages).messages for r in m.tool_results]
+    assert wanted not in plain[0], "only the focus asks for it"
 
 
 def test_what_stands_out_and_what_was_taken_up_stays() -> None:
@@ -745,3 +771,15 @@ def test_what_would_save_a_few_tokens_stays_as_it_is(line: str, lines: int, cut:
         work += tool_exchange("visit", {"page": n}, text[: 350 if not cut else None])
     memory = passed([*work, assistant("Read."), user("And?")])
     assert any("left out" in r.text for m in memory.messages for r in m.tool_results) is cut
+
+
+def test_a_pass_does_not_read_results_again_that_an_earlier_one_has_read() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
+    found = []
+    for msg in work(days=16):
+        memory.add_message(msg)
+        before, passes = _cached_pieces.cache_info().misses, memory.usage.passes
+        memory.get_messages()
+        found += [_cached_pieces.cache_info().misses - before] * (memory.usage.passes - passes)
+    assert len(found) > 4
+    assert max(found) <= 5

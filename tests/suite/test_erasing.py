@@ -1,5 +1,6 @@
 """Erasing: after it, what was said is in no table, file or export of any part, encrypted or not."""
 
+import asyncio
 import os
 import secrets
 import stat
@@ -12,10 +13,11 @@ from functools import partial
 
 import pytest
 
-from autocontext import AutoContext, AutoContextConfig, Msg
+from autocontext import AutoContext, AutoContextConfig, Msg, TextBlock
 from autocontext.cache import ResultCache
 from autocontext.cli import main
-from autocontext.content import PrunePolicy, SqlContentStore
+from autocontext.content import PrunePolicy, SqlContentStore, placeholders, prune_messages
+from autocontext.content.records import REF
 from autocontext.errors import SessionGone, StoreCorruptError
 from autocontext.history.entries import dump_entry
 from autocontext.memories import MemoryStore
@@ -354,6 +356,135 @@ def test_row_04_a_content_that_is_the_message_or_a_long_part_of_it_goes(ac):
     assert [kept(ac, info) for info in contents] == [False, True, False, True]
 
 
+LONG = "".join(f"line {i} of the log\n" for i in range(400))
+NAMING = {
+    "a call": lambda ref: tool_exchange("context_reload", {"ref": ref, "query": "line 7"}, "")[0],
+    "a page": lambda ref: tool_exchange("context_reload", {}, f"[{ref}: t, 9 characters; showing 0-4]\nline")[1],
+    "a question": lambda ref: Msg(role="user", content=f"My card is 4111. Look at {ref} from the other chat."),
+    "a quote": lambda ref: Msg(role="user", content=f"What is {placeholders.whole('t', 9, ref)} good for?"),
+    "a list": lambda ref: Msg(role="system", content=f"Files: log.txt ({ref})."),
+    "a thought": lambda ref: Msg.model_validate(
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": f'I call context_reload("{ref}").'}]}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["s", "other"])
+@pytest.mark.parametrize("naming", NAMING)
+def test_a_content_that_an_erased_message_only_names_stays(ac, naming, place):
+    session, use = conversation(ac), Msg.model_validate(tool_exchange("t", {}, "")[0].to_dict())
+    session.add(use)
+    [block] = session.call_tool(lambda: LONG, name="t", call_id=use.tool_uses[0].id).tool_results
+    named = NAMING[naming](block.metadata["pruned"]["ref"])
+    other = ac.session(place, user_id="ann")
+    other.add([named, Msg(role="user", content="go on")])
+    ac.erase(place, [named.id], user_id="ann")
+    assert ac.content.read(block.metadata["pruned"]["ref"], namespace="user:ann").text == LONG
+    if place == "other":
+        ac.delete(place, user_id="ann")
+        assert ac.content.read(block.metadata["pruned"]["ref"], namespace="user:ann").text == LONG
+
+
+def pruned(ac, ask, answer, **policy):
+    policy = PrunePolicy(large_tool_chars=500, recent_tool_keep_chars=100, **policy)
+    messages = [ask, answer, Msg(role="user", content="go on")]
+    return prune_messages(messages, store=ac.content, namespace="user:ann", policy=policy).messages[1]
+
+
+def unmarked(msg):
+    return Msg.model_validate(msg.to_dict() | {"content": [b | {"metadata": {}} for b in msg.to_dict()["content"]]})
+
+
+def in_parts(name, output):
+    ask, answer = tool_exchange(name, {}, "")
+    block = answer.tool_results[0].model_copy(update={"output": (TextBlock(text="see"), TextBlock(text=output))})
+    return ask, answer.model_copy(update={"content": (block,)})
+
+
+RESTS = {
+    "the beginning": lambda ac: pruned(ac, *tool_exchange("t", {}, LONG)),
+    "nothing": lambda ac: pruned(ac, *tool_exchange("t", {}, LONG), keep_last=0),
+    "a part": lambda ac: pruned(ac, *in_parts("t", LONG)),
+    "the beginning without its mark": lambda ac: unmarked(pruned(ac, *tool_exchange("t", {}, LONG))),
+    "nothing without its mark": lambda ac: unmarked(pruned(ac, *tool_exchange("t", {}, LONG), keep_last=0)),
+}
+"""A message that shows so much of a text, whose rest is in the content store."""
+
+
+@pytest.mark.parametrize("place", ["s", "other"])
+@pytest.mark.parametrize("shown", RESTS)
+def test_a_rest_goes_with_the_last_message_that_has_it(ac, shown, place):
+    one, two = (RESTS[shown](ac) for _ in range(2))
+    for id_, msg in (("s", one), (place, two)):
+        session = ac.session(id_, user_id="ann")
+        call = Msg.model_validate(tool_exchange("t", {}, "")[0].to_dict())
+        use = call.tool_uses[0].model_copy(update={"id": msg.tool_results[0].id})
+        session.add([call.model_copy(update={"content": (use,)}), msg, Msg(role="user", content="go on")])
+    [ref] = REF.findall(str(one.to_dict()["content"]))[:1]
+    ac.erase("s", [one.id], user_id="ann")
+    assert ac.content.read(ref, namespace="user:ann").text == LONG
+    ac.erase(place, [two.id], user_id="ann")
+    assert not ac.content.has(ref, namespace="user:ann")
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("how", ["erase", "delete", "clear"])
+def test_an_open_session_shows_no_handle_of_a_content_that_is_gone(where, how, mode):
+    one, two = LONG[:3_000], LONG[3_000:7_000]
+    with opened(where) as ac:
+        sessions = []
+        for id_ in ("s", "other"):
+            sessions.append(ac.session(id_, user_id="ann"))
+            messages = [
+                Msg(role="user", content="read"),
+                *tool_exchange("t", {}, one),
+                *tool_exchange("u", {}, two),
+            ]
+            sessions[-1].add([*messages, Msg(role="assistant", content="ok"), Msg(role="user", content="go on")])
+
+        def shown(session):
+            prepared = asyncio.run(session.aprepare()) if mode == "async" else session.prepare()
+            texts = [m.tool_results[0].text for m in prepared.messages if m.tool_results]
+            handles = REF.findall(str(texts))
+            assert len(handles) == 2
+            return [page and page.text for page in (ac.content.read(ref, namespace="user:ann") for ref in handles)]
+
+        assert [shown(session) for session in sessions] == [[one, two]] * 2
+        result = next(m for m in sessions[0].memory.messages if m.tool_results)
+        if how == "erase":
+            ac.erase("s", [result.id], user_id="ann")
+        elif how == "delete":
+            [info] = ac.content.find("t", namespace="user:ann")
+            ac.content.delete(info.ref, namespace="user:ann")
+        else:
+            ac.content.clear("user:ann")
+        assert shown(sessions[1]) == [one, two]
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["messages", "session"])
+def test_what_a_user_has_put_under_a_key_stays(where, whole, tmp_path):
+    with opened(where) as ac:
+        for key, text in (("report.csv", LONG), ("policy.txt", "Refunds within 3 days."), (None, "put without a key")):
+            ac.content.put(text, key=key, namespace="user:ann")
+        session = conversation(
+            ac, Msg(role="system", content=f"Files: {ac.content.info('report.csv', namespace='user:ann').ref}")
+        )
+        for text in ("Refunds within 3 days.", LONG, "put without a key"):
+            use = Msg.model_validate(tool_exchange("read", {}, "")[0].to_dict())
+            session.add(use)
+            session.call_tool(lambda text=text: text, call_id=use.tool_uses[0].id, name="read")
+        session.prepare()
+        if whole:
+            ac.delete("s", user_id="ann")
+        else:
+            ac.erase("s", [m.id for m in session.memory.messages], user_id="ann")
+        assert ac.content.keys(namespace="user:ann") == ["policy.txt", "report.csv"]
+        assert ac.content.stats("user:ann").contents == 2
+        for key in ("policy.txt", "report.csv"):
+            assert ac.content.delete(key, namespace="user:ann")
+        assert ac.content.stats("user:ann").contents == 0, "the puts of the session hold them no longer"
+
+
 def test_a_content_that_is_damaged_goes_as_well(ac, tmp_path):
     ac.content.put(said("told") * 100, namespace="user:ann")
     conversation(ac, Msg(id="m", role="user", content=said("told") * 100))
@@ -364,6 +495,21 @@ def test_a_content_that_is_damaged_goes_as_well(ac, tmp_path):
     ac.database.write(damage)
     ac.erase("s", ["m"], user_id="ann")
     assert found(ac, tmp_path) == []
+
+
+def test_a_damaged_session_keeps_no_message_of_another_from_being_erased(ac):
+    ac.content.put(said("told") * 100, namespace="user:ann")
+    conversation(ac, Msg(id="m", role="user", content=said("told") * 100))
+    ac.session("other", user_id="ann").memory.add_message(Msg(role="user", content="harmless"))
+
+    def damage():
+        yield Statement("UPDATE autocontext_entries SET body = :body WHERE session_id = 'other'", {"body": b"\0"})
+
+    ac.database.write(damage)
+    with pytest.raises(StoreCorruptError):
+        ac.sessions.read(SessionKey("ann", "other"))
+    assert ac.erase("s", ["m"], user_id="ann") == 1
+    assert ac.content.stats("user:ann").contents == 0
 
 
 def test_row_04_a_content_whose_time_is_over_goes_as_well(ac, tmp_path):
@@ -393,7 +539,7 @@ def test_row_04_a_cached_result_goes_with_the_call_or_with_what_it_said(ac):
     conversation(
         ac, ask, answer, *tool_exchange("t", {}, '{"total": 12}'),
         *tool_exchange("t", {}, "Error: ValueError: no such user"),
-        *tool_exchange("t", {}, f"yyy... {info.ref}"),
+        *tool_exchange("t", {}, placeholders.rest("yyy", 5_000, info.ref)),
     )  # fmt: skip
     results = [m for m in ac.session("s", user_id="ann").memory.messages if m.role == "tool"]
     assert stored_keys(cache) == {"by call", "by text", "by error", "by handle"}

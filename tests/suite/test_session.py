@@ -1,17 +1,26 @@
 """AutoContext on every database: prepare, call_tool, save, and everything that was removed read back."""
 
 import asyncio
+import re
 import threading
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from functools import partial
 
 import pytest
+from hypothesis import given
 
 from autocontext import AutoContext, AutoContextConfig, AutoContextError, ImageBlock, Msg, ToolUseBlock
+from autocontext.adapters.anthropic_messages import to_anthropic
+from autocontext.adapters.openai_chat import to_openai
 from autocontext.content import PrunePolicy, restore_messages
 from autocontext.errors import ConfigError, InvalidMessage, StoreCorruptError
 from autocontext.optimizer.states import StateStore
 from autocontext.stores.database import Statement
 from autocontext.suite import Session
 from autocontext.testing import assert_valid_chat, tool_result, user
+from autocontext.text.chat_rules import first_violation
+from tests.conversations import histories
 from tests.extras import need
 from tests.stores.homes import HOMES, home
 
@@ -230,6 +239,114 @@ def test_cacheable_tools_run_once_for_equal_arguments(ac):
     assert len(runs) == 3
 
 
+class Index:
+    """A tool of an application; with `__call__`, and without a form that could be a key."""
+
+    def __init__(self, name):
+        self.name_of_it = name
+
+    def search(self, q="x"):
+        return f"{q} in {self.name_of_it}"
+
+    __call__ = search
+
+
+@dataclass(frozen=True)
+class Table(Index):
+    name_of_it: str
+
+
+def search(q, index):
+    return f"{q} in {index}"
+
+
+def searching(index):
+    def tool(q):
+        return index.search(q)
+
+    return tool
+
+
+TOOLS = {
+    "methods of values": (lambda name: Table(name).search, True),
+    "values that are called": (Table, True),
+    "partials": (lambda name: partial(search, index=name), True),
+    "partials of values": (lambda name: partial(Table(name)), True),
+    "around a text": (lambda name: lambda q: search(q, name), True),
+    "defaults": (lambda name: lambda q, index=name: search(q, index), True),
+    "methods": (lambda name: Index(name).search, False),
+    "objects that are called": (Index, False),
+    "around an object": (lambda name: searching(Index(name)), False),
+    "in C": (lambda name: re.compile(name + "()").findall, False),
+}
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("kind", TOOLS)
+def test_two_tools_share_no_result(ac, kind, mode):
+    make, is_kept = TOOLS[kind]
+    session = ac.session("s", user_id="u1")
+
+    def asked(name, **options):
+        args = {"string": "hr code"} if kind == "in C" else {"q": "x"}
+        if mode == "async":
+            return output(asyncio.run(session.acall_tool(make(name), args, **options)))
+        return output(session.call_tool(make(name), args, **options))
+
+    without = [asked(name) for name in ("hr", "code", "hr", "co")]
+    assert [asked(name, cacheable=True) for name in ("hr", "code", "hr", "co")] == without
+    assert [asked(name, ttl=60) for name in ("hr", "code")] == without[:2]
+    stats = session._cache.stats()
+    assert (stats.hits, stats.uncacheable) == ((3, 0) if is_kept else (0, 6))
+
+
+def test_a_tool_with_a_name_is_found_by_it_whatever_it_is(ac):
+    session = ac.session("s", user_id="u1")
+    texts = [output(session.call_tool(Index(i), {"q": "x"}, name="search", cacheable=True)) for i in ("hr", "code")]
+    assert texts == ["x in hr"] * 2
+    assert output(session.call_tool(Index("code"), {"q": "x"}, name="look_up", cacheable=True)) == "x in code"
+
+
+def test_a_wrong_argument_of_a_cacheable_tool_is_an_error_result(ac):
+    answer = ac.session("s").call_tool(search, {"q": "x", "y": 1}, cacheable=True)
+    assert answer.tool_results[0].is_error
+    assert output(answer).startswith("Error: TypeError")
+
+
+@pytest.mark.parametrize("options", [{}, {"name": "get"}], ids=["unnamed", "named"])
+def test_all_fields_of_a_cacheable_tool_count(ac, options):
+    def get(index, _id="1"):
+        return {"_index": index, "_id": _id, "found": True}
+
+    session, all_args = ac.session("s"), [{"index": "docs"}, {"index": "docs", "_id": "2"}, {"index": "docs"}]
+    without = [output(session.call_tool(get, args)) for args in all_args]
+    assert [output(session.call_tool(get, args, cacheable=True, **options)) for args in all_args] == without
+    assert session._cache.stats().hits == 1
+    answers = [
+        session.call_tool(get, {"index": "a", "_id": i}, cacheable=True, per_call="_", **options) for i in ("3", "4")
+    ]
+    assert [output(answer) for answer in answers] == ['{"found": true, "_id": "3"}', '{"found": true, "_id": "4"}']
+
+
+@pytest.mark.parametrize(
+    ("marked", "asked", "runs"),
+    [(None, False, 2), (True, False, 2), (False, None, 2), (False, True, 1), (None, None, 1), (True, None, 1)],
+)
+def test_options_cache_nothing_that_is_not_cacheable(ac, marked, asked, runs):
+    sent = []
+
+    def send(to):
+        sent.append(to)
+        return len(sent)
+
+    if marked is not None:
+        send.cacheable = marked
+    session = ac.session("s")
+    for _ in range(2):
+        session.call_tool(send, {"to": "bob"}, cacheable=asked, ttl=600)
+    assert len(sent) == runs
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [("text", "text"), (None, "null"), ({"a": [1, "ü"]}, '{"a": [1, "ü"]}'), (3, "3"), (PNG, ""), ([PNG], "")],
@@ -324,6 +441,57 @@ def test_memories_are_put_into_the_outgoing_context_only(ac):
     assert prepared.report.injection.selected
 
 
+def test_what_the_agent_remembers_names_its_conversation(ac):
+    session = ac.session("where", user_id="ann")
+    [add] = [tool for tool in session.tools() if tool.name == "memory_add"]
+    add.call(content="The user likes tea")
+    assert [m.source for m in ac.memories.all(user_id="ann")] == ["where"]
+    [add] = [tool for tool in ac.memory_tools("bob") if tool.name == "memory_add"]
+    add.call(content="The user likes tea")
+    assert [m.source for m in ac.memories.all(user_id="bob")] == [None]
+
+
+class Mixed(str, Enum):  # noqa: UP042 (what users have from before StrEnum)
+    ANN = "ann"
+
+
+class Strict(StrEnum):
+    ANN = "ann"
+
+
+class Worded(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "another"
+
+
+@pytest.mark.parametrize("ann", [Mixed.ANN, Strict.ANN, Worded("ann")], ids=["enum", "str enum", "own class"])
+def test_an_id_is_its_text_whatever_kind_of_text_it_is(place, ann):
+    def read(**arguments):
+        nonlocal runs
+        runs += 1
+        return log_file(1)
+
+    runs = 0
+    with AutoContext.open(place, config=AutoContextConfig.for_window(8_000)) as opened:
+        for who in (ann, "ann"):
+            session = opened.session(who, user_id=who)
+            session.add([user("Look."), asks(f"c-{type(who).__name__}", path="a")])
+            session.call_tool(read, {"path": "a"}, f"c-{type(who).__name__}", cacheable=True)
+            session.save()
+            opened.memories.add(f"The user likes tea, says {type(who).__name__}", user_id=who)
+        assert runs == 1
+        assert session.state().messages == session.memory.messages
+        assert len(session.memory) == 6
+        for who in (ann, "ann"):
+            assert len(opened.memories.all(user_id=who)) == len(opened.memories.search("tea", user_id=who)) == 2
+            assert opened.namespace(who) == "user:ann"
+            assert [info.session_id for info in opened.sessions.sessions(who)] == ["ann"]
+        assert opened.delete(ann, user_id=ann)
+        assert not len(opened.session("ann", user_id="ann").memory)
+
+
 @pytest.mark.parametrize("limit", [2_500, 2_000, 1_200])
 def test_the_tightening_order_is_fixed_and_stops_when_it_fits(ac, limit):
     session = long_session(ac)
@@ -335,6 +503,32 @@ def test_the_tightening_order_is_fixed_and_stops_when_it_fits(ac, limit):
     assert prepared.report.tightened
     assert prepared.report.fits
     assert_valid_chat(prepared.messages)
+
+
+@given(histories(max_moves=6))
+def test_what_is_prepared_of_any_conversation_is_taken_by_a_strict_service(history):
+    with AutoContext.open(config=AutoContextConfig.for_window(8_000)) as opened:
+        opened.memories.add("The user likes tea", user_id="ann")
+        session = opened.session("any", user_id="ann")
+        session.memory.add(history)
+        prepared = session.prepare()
+        assert first_violation(prepared.messages) is None
+        assert prepared.report.tokens == session.memory.count(prepared.messages)
+        assert bool(prepared.report.violation) == bool(first_violation(session.memory.messages))
+        assert_valid_chat(to_openai(prepared.messages))
+        to_anthropic(prepared.messages)
+
+
+def test_what_the_user_says_while_tools_run_stands_behind_their_results(ac):
+    ac.memories.add("The user likes tea", user_id="ann")
+    session = ac.session("hurried", user_id="ann")
+    both = Msg(role="assistant", content=[ToolUseBlock(id=i, name="make", input={}) for i in ("c1", "c2")])
+    session.add([user("Build it"), both, tool_result("c1", "built"), user("And hurry"), tool_result("c2", "tested")])
+    before = session.memory.messages
+    sent = session.prepare().messages
+    assert [m.text for m in sent if m.role == "user" and m.name != "memory_context"] == ["Build it", "And hurry"]
+    assert [r.text for m in sent[3:5] for r in m.tool_results] == ["built", "tested"]
+    assert session.memory.messages == before
 
 
 def test_what_cannot_fit_is_said(ac):
@@ -423,6 +617,21 @@ def test_a_damaged_state_is_named_and_the_one_before_can_be_loaded(ac):
     assert session.state().messages[-1].text == "more"
 
 
+def test_a_first_state_that_is_damaged_is_saved_again(ac):
+    session = long_session(ac, 2)
+    session.save()
+    good = session.state()
+
+    def damage():
+        yield Statement("UPDATE autocontext_states SET body = :body", {"body": b"x"})
+
+    ac.database.write(damage)
+    with pytest.raises(StoreCorruptError, match=r"revision 1 is damaged .*; there is none before it; save again$"):
+        session.state()
+    assert session.save().revision == 2
+    assert session.state() == good
+
+
 # ------------------------------------------------------------------------------------------------- all of it together
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sync", "async"])
@@ -469,3 +678,9 @@ def test_an_agent_runs_through_everything_is_restarted_and_every_removed_byte_is
             covered.update(m.id for m in session.memory.reload(msg.origin.uuid))
     assert {m.id for m in originals} <= covered
     ac.close()
+
+
+@pytest.mark.parametrize("wrong", [-5, "2000", 2.5, None, True])
+def test_memory_tokens_that_are_no_whole_number_are_refused_at_once(wrong) -> None:
+    with pytest.raises(ConfigError, match="memory_tokens must be a whole number"):
+        AutoContext.open(":memory:", memory_tokens=wrong)

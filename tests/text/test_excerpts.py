@@ -925,3 +925,10 @@ def test_the_line_that_is_like_no_other_stays_in_a_record_too(odd: str) -> None:
 
     for text in ("\n".join(lines), json.dumps({"status": 1, "output": "\n".join(lines)}, ensure_ascii=False)):
         assert odd in excerpt(text, 600, worth).text
+
+
+def test_the_pieces_of_a_long_text_are_not_kept() -> None:
+    short, long = "\n".join(map(str, range(2_000))), "\n".join(map(str, range(20_000)))
+    assert pieces(short) is pieces(short)
+    assert pieces(long) == pieces(long)
+    assert pieces(long) is not pieces(long)

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autocontext import AutoContextMemory
 from autocontext.messages import AudioBlock, ImageBlock, VideoBlock
 from autocontext.tokens.media import described, image_size, image_tokens, media_tokens
+from autocontext.tokens.request_size import images_in
 
 sides = st.integers(1, 16_383)
 
@@ -156,3 +158,31 @@ def test_a_description_says_what_the_bytes_tell(make):
 )
 def test_a_description_is_one_line_without_what_is_unknown(source, said):
     assert described(ImageBlock(source=source)) == said
+
+
+URL = "https://example.org/a.png"
+
+
+@pytest.mark.parametrize("detail", ["low", "high", "auto", None])
+@pytest.mark.parametrize("form", ["chat", "responses", "result"])
+def test_the_detail_of_a_format_counts(form, detail):
+    more = {} if detail is None else {"detail": detail}
+    given = {
+        "chat": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": URL, **more}}]}],
+        "responses": [{"type": "message", "role": "user", "content": [_image(more)]}],
+        "result": [
+            {"role": "user", "content": "Look."},
+            {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": [_image(more)]},
+        ],
+    }[form]
+    memory = AutoContextMemory()
+    memory.add(given)
+    [(_, image)] = images_in(memory.messages[-1])
+    assert media_tokens(image) == (85 if detail == "low" else 1105)
+    sent = memory.to_openai() if form == "chat" else memory.to_responses()
+    assert sent[-1] == given[-1]
+
+
+def _image(more):
+    return {"type": "input_image", "image_url": URL, **more}

@@ -15,6 +15,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
         "test_openai_agents_session.py",
         "test_pydantic_ai.py",
         "test_pydantic_ai_history.py",
+        "test_pydantic_ai_runs.py",
         "test_anthropic.py",
         "test_anthropic_compaction.py",
         "test_agentscope_v2.py",

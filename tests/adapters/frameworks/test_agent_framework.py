@@ -9,10 +9,11 @@ from agent_framework.openai import OpenAIChatCompletionClient
 from openai import AsyncOpenAI
 
 from autocontext import AutoContextMemory
-from autocontext.adapters.agent_framework import AutoContextCompaction
+from autocontext.adapters.agent_framework import AutoContextCompaction, _input_tokens
 from tests.adapters.contract.driver import Setup
 from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
+from tests.adapters.contract.usage import RefusalContract
 
 
 class AgentFrameworkDriver:
@@ -65,6 +66,19 @@ class TestAgentFramework(AdapterContract):
     lets_numbers_pass = False  # it holds what the model passes against the schema itself
 
 
+class TestAgentFrameworkUsage(RefusalContract):
+    driver = AgentFrameworkDriver
+
+
 class TestCompactionOptions(OptionsContract):
     adapter = AutoContextCompaction
     own_options = ("source_id",)
+
+
+def test_what_anthropic_s_cache_had_counts_and_two_counts_of_a_stream_do_not() -> None:
+    """The keys are those of agent-framework-anthropic, in which each event of a stream tells the whole."""
+    openai = {"input_token_count": 900, "cache_read_input_token_count": 800}
+    cached = {"anthropic.cache_read_input_tokens": 800, "anthropic.cache_creation_input_tokens": 50}
+    anthropic = {"input_token_count": 50, "cache_read_input_token_count": 800, **cached}
+    assert [_input_tokens(usage, is_streamed=False) for usage in (openai, anthropic, {})] == [900, 900, None]
+    assert [_input_tokens(usage, is_streamed=True) for usage in (openai, anthropic, {})] == [900, None, None]

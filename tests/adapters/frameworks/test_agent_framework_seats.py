@@ -31,6 +31,7 @@ from agent_framework.openai import OpenAIChatCompletionClient
 from hypothesis import given
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
+from pydantic import BaseModel, Field
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext import Msg as OwnMsg
@@ -324,3 +325,55 @@ def test_messages_of_a_session_without_a_name_are_not_stored() -> None:
         asyncio.run(provider.save_messages(None, [Message("user", ["hello"])]))
         assert texts(asyncio.run(provider.get_messages(None))) == ["hello"]
         assert store.sessions() == []
+
+
+class Report(BaseModel):
+    """What was found."""
+
+    place: str = Field(description="where it was found, in full sentences " * 40)
+    note: str = Field(description="谁发现的，什么时候 " * 40)
+
+
+AS_DICT = {"type": "json_schema", "json_schema": {"name": "Report", "schema": Report.model_json_schema()}}
+
+
+@pytest.mark.parametrize("form", [Report, AS_DICT])
+def test_the_schema_of_a_structured_answer_is_counted(form: Any) -> None:
+    async def asked(server: FakeOpenAI, provider: AutoContextCompaction, name: str, options: Any) -> tuple[int, int]:
+        async with AsyncOpenAI(api_key="test-key", base_url=server.base_url) as client:
+            agent = Agent(OpenAIChatCompletionClient("m", async_client=client), context_providers=[provider])
+            await agent.run("Report.", session=agent.create_session(session_id=name), options=options)
+        return provider.memory(name).count([]), server.turn(server.requests[-1].body).tokens
+
+    provider = AutoContextCompaction()
+    with FakeOpenAI(default=json.dumps({"place": "here", "note": "n"})) as server:
+        counted, sent = asyncio.run(asked(server, provider, "s1", {}))
+        counted_with, sent_with = asyncio.run(asked(server, provider, "s2", {"response_format": form}))
+    assert sent_with - sent > 500
+    assert -10 <= (counted_with - counted) - (sent_with - sent) <= 30
+
+
+def test_what_other_providers_add_is_counted() -> None:
+    """A search finds about 1,900 tokens for each run, which no request remembers."""
+
+    class Passages(ContextProvider):
+        async def before_run(self, *, agent: Any, session: Any, context: Any, state: Any) -> None:
+            found = "\n".join(f"passage {i}: the pump of hall {i} was serviced in week {i % 52}" for i in range(100))
+            context.extend_messages(self, [Message("user", [found])])
+
+    async def use(base_url: str) -> None:
+        async with AsyncOpenAI(api_key="test-key", base_url=base_url, max_retries=0) as service:
+            client = OpenAIChatCompletionClient("m", async_client=service)
+            agent = Agent(client, context_providers=[Passages("search"), compaction])
+            session = agent.create_session(session_id="s")
+            for i in range(30):
+                await agent.run(
+                    f"Question {i}: " + f"detail {i} of the pump with valve {i * 7}. " * 40, session=session
+                )
+
+    compaction = AutoContextCompaction(config=AutoContextConfig.for_window(WINDOW))
+    with FakeOpenAI(default="Very well.", window=WINDOW) as server:
+        asyncio.run(use(server.base_url))
+    assert server.refused == []
+    assert compaction.memory("s").get_compression_events()
+    assert all("passage 99" in json.dumps(request.body["messages"]) for request in server.requests)

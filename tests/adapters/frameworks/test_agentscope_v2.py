@@ -8,15 +8,16 @@ import httpx
 from agentscope.agent import Agent, ReActConfig
 from agentscope.credential import OpenAICredential
 from agentscope.message import Base64Source, DataBlock, TextBlock, UserMsg
-from agentscope.model import OpenAIChatModel
+from agentscope.model import AnthropicChatModel, ChatUsage, OpenAIChatModel
 from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.tool import FunctionTool, Toolkit
 
 from autocontext import AutoContextMemory
-from autocontext.adapters.agentscope_v2 import AutoContextMiddleware, AutoContextOffloader
+from autocontext.adapters.agentscope_v2 import AutoContextMiddleware, AutoContextOffloader, _input_tokens
 from tests.adapters.contract.driver import WINDOW, Setup
 from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
+from tests.adapters.contract.usage import RefusalContract
 
 ALLOW = PermissionDecision(behavior=PermissionBehavior.ALLOW, message="It only reads.")
 
@@ -79,6 +80,10 @@ class AgentScopeDriver:
             await self._http.aclose()
 
 
+class TestAgentScope2Usage(RefusalContract):
+    driver = AgentScopeDriver
+
+
 class TestAgentScope2(AdapterContract):
     driver = AgentScopeDriver
 
@@ -89,3 +94,11 @@ class TestMiddlewareOptions(OptionsContract):
 
 class TestOffloaderOptions(OptionsContract):
     adapter = AutoContextOffloader
+
+
+def test_what_anthropic_s_cache_had_counts() -> None:
+    """Of the others it is a part of the input."""
+    usage = ChatUsage(50, 7, 0.1, cache_creation_input_tokens=50, cache_input_tokens=800)
+    models = [kind.__new__(kind) for kind in (AnthropicChatModel, OpenAIChatModel)]
+    assert [_input_tokens(usage, model) for model in models] == [900, 50]
+    assert _input_tokens(None, models[0]) is None

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from agentscope.agent import Agent, ContextConfig, InjectionConfig
 from agentscope.credential import CredentialBase
+from agentscope.event import ConfirmResult, RequireUserConfirmEvent, UserConfirmResultEvent
 from agentscope.formatter import OpenAIChatFormatter
 from agentscope.message import (
     AssistantMsg,
@@ -27,7 +28,7 @@ from agentscope.message import (
 )
 from agentscope.middleware import MiddlewareBase
 from agentscope.model import ChatModelBase, ChatResponse
-from agentscope.permission import PermissionBehavior, PermissionDecision
+from agentscope.permission import PermissionBehavior, PermissionDecision, PermissionRule
 from agentscope.state import AgentState
 from agentscope.state._task import Task
 from agentscope.tool import FunctionTool, Toolkit
@@ -43,6 +44,7 @@ from autocontext.adapters.agentscope_v2 import (
     to_agentscope,
 )
 from autocontext.errors import ConfigError, InvalidMessage
+from autocontext.messages import ToolUseBlock
 from autocontext.stores import SqliteSessionStore
 from autocontext.text.rendering import TAG
 from autocontext.tools import ContextOffloadTool
@@ -67,6 +69,13 @@ IMAGES = st.builds(
 )
 HINTS = st.builds(HintBlock, hint=TEXT | st.lists(TEXTS | IMAGES, max_size=2), source=st.none() | st.just("team"))
 ARGUMENTS = st.sampled_from(['{"a":1}', '{"a": 1}', "{}", "", '{"a":', "[1]"])
+RULES = st.builds(
+    PermissionRule,
+    tool_name=st.just("f"),
+    rule_content=st.none() | st.just("a*"),
+    behavior=st.just(PermissionBehavior.ALLOW),
+    source=st.just("session"),
+)
 
 
 @st.composite
@@ -80,11 +89,14 @@ def replies(draw: st.DrawFn) -> Msg:
             blocks.append(ThinkingBlock(thinking=draw(TEXT), signature="s"))
         blocks += draw(st.lists(TEXTS, max_size=2))
         calls = [f"call_{step}_{n}" for n in range(draw(st.integers(0, 2)))]
-        blocks += [ToolCallBlock(id=c, name="f", input=draw(ARGUMENTS), state="finished") for c in calls]
+        rules = draw(st.lists(RULES, max_size=1))
+        blocks += [
+            ToolCallBlock(id=c, name="f", input=draw(ARGUMENTS), state="finished", suggested_rules=rules) for c in calls
+        ]
         for c in calls:
             output = draw(TEXT | st.lists(TEXTS | IMAGES, max_size=2))
             state = draw(st.sampled_from(["success", "error", "interrupted"]))
-            blocks.append(ToolResultBlock(id=c, name="f", output=output, state=state, metadata={"m": 1}))
+            blocks.append(ToolResultBlock(id=c, name="f", output=output, state=state, metadata={"m": 1, "n": None}))
     return AssistantMsg(name="agent", content=[*blocks, *draw(st.lists(TEXTS, max_size=1))])
 
 
@@ -360,3 +372,100 @@ def test_processes_that_take_turns_on_a_session_keep_its_messages_once(tmp_path:
         state = agent.state
     texts = [m.text for m in workers[1].memory("s").get_original_memory_msgs()]
     assert texts == ["one", "hello", "two", "hello", "three", "hello", "four", "hello"]
+
+
+# -------------------------------------------------------------------------------------------- calls to be confirmed
+LOOK = ToolCallBlock(id="c0", name="look", input="{}")
+DELETE = ToolCallBlock(id="c1", name="delete", input='{"path": "/prod"}')
+
+
+def confirming(middleware: AutoContextMiddleware, state: AgentState, *calls: Any) -> Agent:
+    """An agent that says this at once, then is done; `delete` has to be confirmed."""
+
+    def calling(prompt: Any) -> Any:
+        return "done" if any(m["role"] == "tool" for m in prompt) else [c.model_copy() for c in calls]
+
+    def look() -> str:
+        """Look around."""
+        return "two files"
+
+    def delete(path: str) -> str:
+        """Delete a path."""
+        return f"deleted {path}"
+
+    tools = [FunctionTool(look, permission=ALLOW), FunctionTool(delete)]
+    return agent_of(middleware, calling, toolkit=Toolkit(tools=tools), state=state)
+
+
+def events(agent: Agent, what: Any) -> list[Any]:
+    async def use() -> list[Any]:
+        return [event async for event in agent.reply_stream(what)]
+
+    return asyncio.run(use())
+
+
+def answer_to(agent: Agent, question: RequireUserConfirmEvent, confirmed: bool, **changed: Any) -> list[Any]:
+    call = question.tool_calls[0].model_copy(update=changed)
+    result = ConfirmResult(confirmed=confirmed, tool_call=call)
+    return events(agent, UserConfirmResultEvent(reply_id=question.reply_id, confirm_results=[result]))
+
+
+@pytest.mark.parametrize(("calls", "said"), [([DELETE], []), ([LOOK, DELETE], ["two files"])])
+def test_a_call_that_is_confirmed_runs_and_the_conversation_goes_on(
+    calls: list[ToolCallBlock], said: list[str]
+) -> None:
+    middleware = AutoContextMiddleware()
+    agent = confirming(middleware, AgentState(session_id="s"), *calls)
+    [question] = [e for e in events(agent, UserMsg("user", "Clean up.")) if isinstance(e, RequireUserConfirmEvent)]
+    assert [rule.rule_content for rule in question.tool_calls[0].suggested_rules] == [None]
+    answer_to(agent, question, confirmed=True)
+    results = [m.tool_results[0].text for m in middleware.memory("s").messages if m.tool_results]
+    assert results == [*said, "deleted /prod"]
+    assert ask(agent, "And now?") == "done"
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(
+    "calls", [[DELETE], [LOOK, DELETE], [DELETE, LOOK], [DELETE, DELETE.model_copy(update={"id": "c2"})]]
+)
+def test_a_call_that_the_user_corrects_is_sent_as_it_ran(
+    tmp_path: Path, calls: list[ToolCallBlock], *, restarted: bool
+) -> None:
+    store = SqliteSessionStore(tmp_path / "agent.db")
+    middleware = AutoContextMiddleware(store=store)
+    agent = confirming(middleware, AgentState(session_id="s"), TextBlock(text="I clean up."), *calls)
+    happened = events(agent, UserMsg("user", "Clean up."))
+    paths = iter(("/old/x", "/old/y"))
+    while questions := [e for e in happened if isinstance(e, RequireUserConfirmEvent)]:
+        # Before the user decides, all that has been said and done is kept.
+        stored = SqliteSessionStore(tmp_path / "agent.db")
+        memory = AutoContextMemory(store=stored, session_id="s")
+        assert {use.id for m in memory.messages for use in m.tool_uses} == {c.id for c in calls}
+        assert {r.id for m in memory.messages for r in m.tool_results} == {
+            r.id for r in agent.state.context[-1].get_content_blocks("tool_result")
+        }
+        stored.close()
+        if restarted:
+            middleware = AutoContextMiddleware(store=store)
+            agent = confirming(middleware, AgentState.model_validate_json(agent.state.model_dump_json()), *calls)
+        happened = answer_to(agent, questions[0], True, input=json.dumps({"path": next(paths)}))
+    assert ask(agent, "And now?") == "done"
+    read, sent = [
+        [b for m in messages for b in m.content if b.type in ("tool_call", "tool_result")]
+        for messages in (to_agentscope(middleware.memory("s").messages), agent.state.context)
+    ]
+    assert [(b.id, getattr(b, "input", None)) for b in read] == [(b.id, getattr(b, "input", None)) for b in sent]
+    assert [m.text for m in middleware.memory("s").messages if m.text] == [
+        "Clean up.", "I clean up.", "done", "And now?", "done",
+    ]  # fmt: skip
+    asked = [u.input["path"] for m in middleware.memory("s").get_original_memory_msgs() for u in m.tool_uses if u.input]
+    assert {"/prod", "/old/x"} <= {*asked}
+    store.close()
+
+
+def test_a_suggestion_that_was_stored_without_its_empty_fields_is_read() -> None:
+    rule = {"tool_name": "f", "behavior": "allow", "source": "session"}
+    known = {"_agentscope": {"rest": {"state": "asking", "suggested_rules": [rule]}}}
+    msg = OwnMsg(role="assistant", content=[ToolUseBlock(id="c", name="f", input={}, metadata=known)])
+    [written] = to_agentscope([msg])
+    assert written.content[0].suggested_rules[0].rule_content is None

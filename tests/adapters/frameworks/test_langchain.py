@@ -14,6 +14,7 @@ from autocontext.adapters.langchain import AutoContextMiddleware
 from tests.adapters.contract.driver import Setup
 from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
+from tests.adapters.contract.usage import RefusalContract
 
 
 class LangchainDriver:
@@ -23,7 +24,12 @@ class LangchainDriver:
 
     def __init__(self, setup: Setup) -> None:
         model = ChatOpenAI(
-            model="m", base_url=setup.base_url, api_key=setup.api_key, timeout=setup.timeout, max_retries=setup.retries
+            model="m",
+            base_url=setup.base_url,
+            api_key=setup.api_key,
+            timeout=setup.timeout,
+            max_retries=setup.retries,
+            stream_usage=True,
         )
         self._middleware = AutoContextMiddleware(**setup.adapter)
         self._agent = create_agent(model, [tool(setup.tool)], system_prompt=setup.system, middleware=[self._middleware])
@@ -72,6 +78,10 @@ def _input(text: str, image: str | None) -> Any:
 
 
 class TestLangchain(AdapterContract):
+    driver = LangchainDriver
+
+
+class TestLangchainUsage(RefusalContract):
     driver = LangchainDriver
 
 

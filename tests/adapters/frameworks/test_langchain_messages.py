@@ -59,13 +59,27 @@ CALLS = st.lists(
     ),
     max_size=3,
 )
+INVALID = st.lists(
+    st.builds(
+        lambda name, id_, args, error: {
+            "name": name, "args": args, "id": id_, "error": error, "type": "invalid_tool_call"
+        },
+        st.sampled_from(["f", None]),
+        st.sampled_from(["c1", "c3", None]),
+        st.sampled_from(['{"x": 1', "[1]", '{"x": 1}', "", "错", None]),
+        st.sampled_from(["Unterminated string", None]),
+    ),
+    max_size=2,
+)  # fmt: skip
 
 
-def _answer(content: Any, calls: list[Any], extra: dict[str, Any], *, anthropic: bool) -> AIMessage:
+def _answer(content: Any, calls: list[Any], invalid: list[Any], extra: dict[str, Any], *, anthropic: bool) -> AIMessage:
     if anthropic and isinstance(content, list):
-        content = [*content, *({"type": "tool_use", "id": c["id"], "name": "f", "input": c["args"]} for c in calls)]
+        every = [*calls, *invalid]
+        content = [*content, *({"type": "tool_use", "id": c["id"], "name": "f", "input": c["args"]} for c in every)]
     usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
-    return AIMessage(content=content, tool_calls=calls, usage_metadata=usage, id="a1", **extra)
+    own = {"tool_calls": calls, "invalid_tool_calls": invalid, "usage_metadata": usage}
+    return AIMessage(content=content, id="a1", **own, **extra)
 
 
 MESSAGES = st.one_of(
@@ -73,7 +87,14 @@ MESSAGES = st.one_of(
     st.builds(lambda c, e: SystemMessage(c, id="s1", **e), CONTENT, EXTRA),
     st.builds(lambda c, e: ChatMessage(c, role="critic", id="x1", **e), CONTENT, EXTRA),
     st.builds(lambda c: FunctionMessage(c, name="f", id="f1"), SHORT),
-    st.builds(lambda c, calls, e, a: _answer(c, calls, e, anthropic=a), CONTENT, CALLS, EXTRA, st.booleans()),
+    st.builds(
+        lambda c, calls, invalid, e, a: _answer(c, calls, invalid, e, anthropic=a),
+        CONTENT,
+        CALLS,
+        INVALID,
+        EXTRA,
+        st.booleans(),
+    ),
     st.builds(
         lambda c, status, artifact: ToolMessage(
             c, tool_call_id="c1", name="f", id="t1", status=status, artifact=artifact
@@ -86,13 +107,27 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
-@example(_answer([], [{"name": "f", "args": {}, "id": None, "type": "tool_call"}], {}, anthropic=True))
+@example(_answer([], [{"name": "f", "args": {}, "id": None, "type": "tool_call"}], [], {}, anthropic=True))
 def test_messages_come_back_as_they_were(message: BaseMessage) -> None:
     [msg] = from_langchain([message])
     assert msg.id == message.id
     assert to_langchain([msg]) == [message]
     stored = Msg.model_validate(json.loads(json.dumps(msg.to_dict())))
     assert to_langchain([stored]) == [message]
+
+
+@given(INVALID)
+def test_a_malformed_call_is_a_call(invalid: list[Any]) -> None:
+    [msg] = from_langchain([AIMessage("", invalid_tool_calls=invalid)])
+    assert [(use.id, use.name) for use in msg.tool_uses] == [(c["id"] or "", c["name"] or "") for c in invalid]
+
+
+def test_a_message_that_an_earlier_version_has_stored_is_written_as_it_was() -> None:
+    call = {"name": "f", "args": "{", "id": "c1", "error": None, "type": "invalid_tool_call"}
+    stored = Msg(
+        id="a1", role="assistant", content="", metadata={"_langchain": {"rest": {"invalid_tool_calls": [call]}}}
+    )
+    assert to_langchain([stored]) == [AIMessage("", id="a1", invalid_tool_calls=[call])]
 
 
 @given(valid_histories())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +19,18 @@ from langchain.agents.middleware import (
     TodoListMiddleware,
     dynamic_prompt,
 )
+from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain.tools import ToolRuntime
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Command, interrupt
+from openai import BadRequestError
+from pydantic import BaseModel, Field
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.adapters.langchain import AutoContextMiddleware
@@ -34,6 +40,7 @@ from autocontext.stores import SqliteSessionStore
 from tests.adapters.contract.driver import ROOM, WINDOW
 from tests.adapters.contract.scripted_agent import ScriptedAgent, part_text, secret
 from tests.fakes import FakeOpenAI, Reply
+from tests.fakes.http_server import Raw
 
 CONFIG = AutoContextConfig.for_window(WINDOW - ROOM)
 
@@ -119,6 +126,234 @@ def test_a_turn_that_is_taken_back_goes_out_of_view(server: FakeOpenAI) -> None:
     assert "wrong" not in str(server.requests[-1].body["messages"])
 
 
+@pytest.mark.parametrize("removed", ["first", "middle", "last", "answers", "all"])
+def test_what_is_removed_from_a_thread_goes_out_of_view_wherever_it_stood(server: FakeOpenAI, removed: str) -> None:
+    middleware = AutoContextMiddleware(config=CONFIG)
+    agent = create_agent(model(server), [], middleware=[middleware], checkpointer=InMemorySaver())
+    for question in ("one", "two", "three"):
+        state = agent.invoke(said(question), thread("t1"))
+    kinds = {"first": slice(2), "middle": slice(2, 4), "last": slice(4, 6), "answers": slice(1, 6, 2)}
+    gone = [m.id for m in state["messages"][kinds[removed]]] if removed in kinds else [REMOVE_ALL_MESSAGES]
+    agent.update_state(thread("t1"), {"messages": [RemoveMessage(id=id_) for id_ in gone]})
+    for question in ("four", "five"):
+        state = agent.invoke(said(question), thread("t1"))
+        request = [m["content"] for m in server.requests[-1].body["messages"][1:]]
+        assert request == [m.text for m in state["messages"][:-1]]
+    assert [m.text for m in middleware.memory("t1").get_original_memory_msgs()][:6:2] == ["one", "two", "three"]
+
+
+def test_a_checkpointer_that_forgets_takes_nothing_out_of_view(server: FakeOpenAI) -> None:
+    """InMemorySaver after a restart, beside a memory in a file."""
+    middleware = AutoContextMiddleware(config=CONFIG)
+    for question in ("one", "two", "three", "four"):
+        if question in ("one", "three"):
+            agent = create_agent(model(server), [], middleware=[middleware], checkpointer=InMemorySaver())
+        agent.invoke(said(question), thread("t1"))
+    assert [m.text for m in middleware.memory("t1").messages][::2] == ["one", "two", "three", "four"]
+
+
+def test_a_branch_that_comes_back_is_in_view_again(server: FakeOpenAI) -> None:
+    """LangGraph's time travel: runs go on from checkpoints of two branches, in turn."""
+    middleware = AutoContextMiddleware(config=CONFIG)
+    agent = create_agent(model(server), [], middleware=[middleware], checkpointer=InMemorySaver())
+    agent.invoke(said("plan a trip"), thread("t1"))
+    start = agent.get_state(thread("t1")).config
+    states = {}
+    for city in ("Rome", "Oslo"):
+        agent.invoke(said(f"to {city}"), start)
+        states[city] = agent.get_state(thread("t1")).config
+    for city in ("Rome", "Oslo", "Rome"):
+        state = agent.invoke(said("where to?"), states[city])
+        states[city] = agent.get_state(thread("t1")).config
+        request = [m["content"] for m in server.requests[-1].body["messages"][1:]]
+        assert request == [m.text for m in state["messages"][:-1]]
+        assert f"to {city}" in request
+
+
+@tool
+def book(city: str) -> str:
+    """Book a hotel."""
+    return f"booked {city}"
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("node", ["model", "tools"])
+@pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_checkpoint_within_a_run_takes_back_what_came_after_it(
+    server: FakeOpenAI, node: str, *, later: bool, edited: bool, named: bool
+) -> None:
+    """LangGraph's time travel: such a run does not begin anew, and goes on in the middle of another one."""
+    server.script([calling("book", '{"city": "Rome"}'), "Rome is booked.", *(["Well?"] if later else [])])
+    middleware = AutoContextMiddleware(config=CONFIG)
+    agent = create_agent(model(server), [book], middleware=[middleware], checkpointer=InMemorySaver())
+    agent.invoke(said("Book a hotel."), thread("t1"))
+    if later:
+        agent.invoke(said("Rome?"), thread("t1"))
+    start = [s for s in agent.get_state_history(thread("t1")) if s.next == (node,)][-1]
+    question, *calls = start.values["messages"]
+    config = start.config
+    if edited or not named:
+        call = {"name": "book", "args": {"city": "Oslo" if edited else "Rome"}, "id": "c1"}
+        changed = [AIMessage("", id=m.id, tool_calls=[call]) for m in calls] or [question]
+        config = agent.update_state(config, {"messages": changed})
+    state = agent.invoke(None, config if named else thread("t1"))
+    for _ in range(2):
+        request = server.requests[-1].body["messages"][1:]
+        assert [m["content"] or "" for m in request] == [m.text for m in state["messages"][:-1]]
+        cities = [c["function"]["arguments"] for m in request for c in m.get("tool_calls", ())]
+        assert cities == [json.dumps(c["args"]) for m in state["messages"] for c in getattr(m, "tool_calls", ())]
+        state = agent.invoke(said("Next?"), thread("t1"))
+    originals = [m.text for m in middleware.memory("t1").get_original_memory_msgs()]
+    assert "Rome is booked." in originals
+
+
+def test_what_a_tool_adds_to_the_memory_stays_in_view(server: FakeOpenAI) -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        middleware.memory("t1").add({"role": "user", "content": "By the way, it is noon."})
+        return "seen"
+
+    server.script([calling("look"), calling("look", call_id="c2")])
+    middleware = AutoContextMiddleware(config=CONFIG)
+    agent = create_agent(model(server), [look], middleware=[middleware], checkpointer=InMemorySaver())
+    agent.invoke(said("Look twice."), thread("t1"))
+    assert str(server.requests[-1].body["messages"]).count("By the way, it is noon.") == 2
+
+
+# ------------------------------------------------------------------------------------------------ a run that waits
+@tool
+def ask() -> str:
+    """Ask the user."""
+    return f"The user says {interrupt('?')}."
+
+
+def as_sent(messages: list[Any]) -> list[Any]:
+    """What messages of a state, or of a request, say and call."""
+    calls = [m["tool_calls"] if isinstance(m, dict) and "tool_calls" in m else [] for m in messages]
+    return [
+        (m["content"] or "", [json.loads(c["function"]["arguments"]) for c in made])
+        if isinstance(m, dict)
+        else (m.text, [c["args"] for c in getattr(m, "tool_calls", ())])
+        for m, made in zip(messages, calls, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("same_id", [False, True])
+def test_going_back_within_a_run_that_waits(
+    server: FakeOpenAI, tmp_path: Path, *, same_id: bool, restarted: bool
+) -> None:
+    """The checkpoint is not named: LangGraph goes on from the newest, which `update_state` has made."""
+
+    def agent_of() -> Any:
+        middleware = AutoContextMiddleware(config=CONFIG, store=SqliteSessionStore(tmp_path / "agent.db"))
+        return create_agent(model(server), [book, ask], middleware=[middleware], checkpointer=saver)
+
+    saver = InMemorySaver()
+    agent = agent_of()
+    server.script([calling("book", '{"city": "Rome"}'), calling("ask", call_id="c2"), "Oslo is booked.", "Rome it is."])
+    agent.invoke(said("Book a hotel."), thread("t1"))
+    start = [s for s in agent.get_state_history(thread("t1")) if s.next == ("tools",)][-1]
+    first = start.values["messages"][-1]
+    call = {"name": "book", "args": {"city": "Oslo"}, "id": "c9"}
+    changed = [AIMessage("", id=first.id, tool_calls=[call])]
+    if not same_id:
+        changed = [RemoveMessage(first.id), AIMessage("", tool_calls=[call])]
+    agent.update_state(start.config, {"messages": changed}, as_node="model")
+    for config in (thread("t1"), start.config):  # to the new branch, and back to the one that was left
+        agent = agent_of() if restarted else agent
+        state = agent.invoke(None, config)
+        assert as_sent(server.requests[-1].body["messages"][1:]) == as_sent(state["messages"][:-1])
+        state = agent.invoke(said("Next?"), thread("t1"))
+        assert as_sent(server.requests[-1].body["messages"][1:]) == as_sent(state["messages"][:-1])
+    assert server.refused == []
+
+
+@pytest.mark.parametrize("resumed", ["here", "by its checkpoint", "in another process"])
+def test_what_the_application_says_while_a_run_waits_stays_in_view(
+    server: FakeOpenAI, tmp_path: Path, resumed: str
+) -> None:
+    @tool
+    def upload() -> str:
+        """Take a file."""
+        workers[0].memory("t1").add({"role": "user", "content": "The invoice: 4711 EUR."})
+        return "taken"
+
+    def agent_of() -> Any:
+        workers.insert(0, AutoContextMiddleware(config=CONFIG, store=SqliteSessionStore(tmp_path / "agent.db")))
+        return create_agent(model(server), [upload, ask], middleware=workers[:1], checkpointer=saver)
+
+    workers: list[AutoContextMiddleware] = []
+    saver = InMemorySaver()
+    agent = agent_of()
+    server.script([calling("upload"), calling("ask", call_id="c2")])
+    agent.invoke(said("Pay it."), thread("t1"))
+    workers[0].memory("t1").add({"role": "user", "content": "Pay in EUR only."})
+    if resumed == "in another process":
+        agent = agent_of()
+    config = agent.get_state(thread("t1")).config if resumed == "by its checkpoint" else thread("t1")
+    agent.invoke(Command(resume="yes"), config)
+    for _ in range(2):
+        request = str(server.requests[-1].body["messages"])
+        assert ("4711" in request, "EUR only" in request, "The user says yes." in request) == (True, True, True)
+        agent.invoke(said("And now?"), thread("t1"))
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_is_removed_while_a_run_waits_goes_out_of_view(
+    server: FakeOpenAI, tmp_path: Path, *, restarted: bool
+) -> None:
+    def agent_of() -> Any:
+        middleware = AutoContextMiddleware(config=CONFIG, store=SqliteSessionStore(tmp_path / "agent.db"))
+        return create_agent(model(server), [ask], middleware=[middleware], checkpointer=saver)
+
+    saver = InMemorySaver()
+    agent = agent_of()
+    server.script(["Noted.", calling("ask")])
+    agent.invoke(said("My password is hunter2."), thread("t1"))
+    state = agent.invoke(said("Go."), thread("t1"))
+    gone = [RemoveMessage(id=m.id) for m in state["messages"][:2]]
+    agent.update_state(thread("t1"), {"messages": gone}, as_node="model")
+    agent = agent_of() if restarted else agent
+    agent.invoke(None, thread("t1"))
+    state = agent.invoke(Command(resume="yes"), thread("t1"))
+    assert as_sent(server.requests[-1].body["messages"][1:]) == as_sent(state["messages"][:-1])
+    assert state["messages"][0].text == "Go."
+
+
+def test_a_second_compression_within_a_run_takes_nothing_out_of_view(server: FakeOpenAI) -> None:
+    """Its summaries are left out."""
+    server.script([calling("book", json.dumps({"city": f"city {i}"}), f"c{i}") for i in range(6)])
+    with FakeOpenAI(default="A summary.", window=WINDOW) as service:
+        other = SummarizationMiddleware(model(service), trigger=("messages", 4), keep=("messages", 2))
+        middleware = AutoContextMiddleware(config=CONFIG)
+        agent = create_agent(model(server), [book], middleware=[other, middleware], checkpointer=InMemorySaver())
+        agent.invoke(said("Book six hotels."), thread("t1"))
+        assert service.requests
+    request = str(server.requests[-1].body["messages"])
+    assert "Book six hotels." in request
+    assert all(f"booked city {i}" in request for i in range(6))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 0, 0), (0, 0, 1, 0), (0, 1, 0, 1), (0, 1, 1, 0)])
+def test_a_run_that_other_processes_resume_is_kept_once(
+    server: FakeOpenAI, tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    """Two calls have to be approved; the process that goes on has the thread as it was when it had it last."""
+    calls = [calling("book", json.dumps({"city": city}), city) for city in ("Rome", "Oslo")]
+    server.script(["Hello.", *calls])
+    saver, approval = InMemorySaver(), HumanInTheLoopMiddleware(interrupt_on={"book": True})
+    workers = [AutoContextMiddleware(config=CONFIG, store=SqliteSessionStore(tmp_path / "agent.db")) for _ in range(2)]
+    agents = [create_agent(model(server), [book], middleware=[approval, w], checkpointer=saver) for w in workers]
+    approved = Command(resume={"decisions": [{"type": "approve"}]})
+    for worker, what in zip(order, (said("Hi."), said("Book two hotels."), approved, approved), strict=True):
+        state = agents[worker].invoke(what, thread("t1"))
+    assert len(state["messages"]) == 8
+    assert to_langchain(workers[order[-1]].memory("t1").get_original_memory_msgs()) == state["messages"]
+
+
 def test_what_others_put_into_one_request_is_sent_and_not_remembered(server: FakeOpenAI) -> None:
     class Reminder(AgentMiddleware):
         def wrap_model_call(self, request: Any, handler: Any) -> Any:
@@ -129,6 +364,150 @@ def test_what_others_put_into_one_request_is_sent_and_not_remembered(server: Fak
     agent.invoke(said("one"), thread("t1"))
     assert server.requests[-1].body["messages"][-1]["content"] == "It is noon."
     assert [m.text for m in middleware.memory("t1").messages] == ["one", "Very well."]
+
+
+@pytest.mark.parametrize(
+    ("calls", "roles"),
+    [
+        ([("c1", '{"number": 1')], ["user", "assistant", "tool", "user", "assistant", "user"]),
+        (
+            [("c1", '{"number": 1}'), ("c2", '{"number": ')],
+            ["user", "assistant", "tool", "tool", "assistant", "user", "assistant", "user"],
+        ),
+        (
+            [("c1", "{"), ("c2", "[1"), ("c3", "错")],
+            ["user", "assistant", "tool", "tool", "tool", "user", "assistant", "user"],
+        ),
+    ],
+)
+def test_a_thread_goes_on_after_malformed_arguments(
+    server: FakeOpenAI, caplog: pytest.LogCaptureFixture, calls: list[tuple[str, str]], roles: list[str]
+) -> None:
+    function = [(call_id, {"name": "look", "arguments": arguments}) for call_id, arguments in calls]
+    made = [{"id": call_id, "type": "function", "function": f} for call_id, f in function]
+    server.script([Reply(text=None, finish="tool_calls", tool_calls=made)])
+
+    @tool
+    def look(number: int = 0) -> str:
+        """Look."""
+        return f"seen {number}"
+
+    middleware = AutoContextMiddleware(config=CONFIG)
+    agent = create_agent(model(server), [look], middleware=[middleware], checkpointer=InMemorySaver())
+    for question in ("one", "two", "three"):
+        state = agent.invoke(said(question), thread("t1"))
+    assert server.refused == []
+    sent = server.requests[-1].body["messages"][1:]
+    assert [m["role"] for m in sent] == roles
+    assert {c["id"]: c["function"]["arguments"] for m in sent for c in m.get("tool_calls", ())} == dict(calls)
+    originals = to_langchain(middleware.memory("t1").get_original_memory_msgs())
+    assert originals == state["messages"]
+    assert caplog.records == []
+
+
+def test_a_request_that_is_tried_again_after_malformed_arguments(server: FakeOpenAI) -> None:
+    server.script([calling("look", '{"x": 1'), Raw(400, {"error": {"message": "no"}})])
+
+    @tool
+    def look(x: int) -> str:
+        """Look."""
+        return f"seen {x}"
+
+    middleware = AutoContextMiddleware(config=CONFIG)
+    agent = create_agent(model(server), [look], middleware=[middleware], checkpointer=InMemorySaver())
+    agent.invoke(said("one"), thread("t1"))
+    with pytest.raises(BadRequestError):
+        agent.invoke(said("two"), thread("t1"))
+    state = agent.invoke(None, thread("t1"))
+    assert to_langchain(middleware.memory("t1").get_original_memory_msgs()) == state["messages"]
+    assert [m["role"] for m in server.requests[-1].body["messages"][1:]] == ["user", "assistant", "tool", "user"]
+
+
+class Report(BaseModel):
+    """What was found."""
+
+    place: str = Field(description="where it was found, in full sentences " * 40)
+    note: str = Field(description="谁发现的，什么时候 " * 40)
+
+
+@pytest.mark.parametrize("form", [ToolStrategy, ProviderStrategy, AutoStrategy, lambda schema: schema])
+@pytest.mark.parametrize("schema", [Report, Report.model_json_schema()])
+def test_the_schema_of_a_structured_answer_is_counted(server: FakeOpenAI, form: Any, schema: Any) -> None:
+    middleware = AutoContextMiddleware(config=CONFIG)
+    counted, sent = [], []
+    for name, response_format in (("t1", None), ("t2", form(schema))):
+        text = json.dumps({"place": "here", "note": "n"})
+        server.script([text if form is ProviderStrategy or name == "t1" else calling("Report", text)])
+        agent = create_agent(model(server), [], middleware=[middleware], response_format=response_format)
+        middleware._sessions.of = _watching(middleware._sessions.of, seen := [])
+        agent.invoke(said("Report."))
+        counted.append(seen[-1].count([]))
+        sent.append(server.turn(server.requests[-1].body).tokens)
+    assert sent[1] - sent[0] > 500
+    assert -5 <= (counted[1] - counted[0]) - (sent[1] - sent[0]) <= 30
+
+
+class Redacting(AgentMiddleware):
+    """Sends copies in which a word has another in its place."""
+
+    def __init__(self, old: str, new: str) -> None:
+        super().__init__()
+        self.old, self.new = old, new
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        copies = [m.model_copy(update={"content": m.content.replace(self.old, self.new)}) for m in request.messages]
+        return handler(request.override(messages=copies))
+
+
+def test_what_others_have_redacted_in_one_request_stays_redacted(server: FakeOpenAI) -> None:
+    middleware = AutoContextMiddleware(config=CONFIG)
+    others = [Redacting("4111-1111", "[card]"), middleware]
+    agent = create_agent(model(server), [], middleware=others, checkpointer=InMemorySaver())
+    for question in ("My card is 4111-1111.", "卡号 4111-1111。"):
+        agent.invoke(said(question), thread("t1"))
+    sent = [m["content"] for m in server.requests[-1].body["messages"][1:]]
+    assert sent == ["My card is [card].", "Very well.", "卡号 [card]。"]
+    originals = [m.text for m in middleware.memory("t1").get_original_memory_msgs()]
+    assert originals[::2] == ["My card is 4111-1111.", "卡号 4111-1111。"]
+
+
+def test_what_others_have_made_longer_in_one_request_is_counted(server: FakeOpenAI) -> None:
+    middleware = AutoContextMiddleware(config=CONFIG)
+    overheads = []
+    for new in ("GUIDE", "guide " * 1_000):
+        others = [Redacting("GUIDE", new), middleware]
+        agent = create_agent(model(server), [], middleware=others, checkpointer=InMemorySaver())
+        agent.invoke(said("Follow the GUIDE."), thread(f"t-{len(new)}"))
+        overheads.append(middleware.memory(f"t-{len(new)}").count([]))
+    assert 1_000 <= overheads[1] - overheads[0] <= 1_100
+
+
+def test_what_others_put_in_front_or_between_keeps_its_place(server: FakeOpenAI) -> None:
+    """Also once what stood behind it is in a note; never between a call and its result."""
+
+    class Examples(AgentMiddleware):
+        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+            messages = [HumanMessage("Two and two?"), AIMessage("Four.")]
+            for message in request.messages:
+                named = [HumanMessage("[a call]")] if isinstance(message, AIMessage) and message.tool_calls else []
+                messages += [*named, message]
+            return handler(request.override(messages=messages))
+
+    with FakeOpenAI(default=ScriptedAgent(), window=WINDOW) as service:
+        middleware = AutoContextMiddleware(config=CONFIG)
+        agent = create_agent(
+            model(service),
+            [read_part],
+            middleware=[case_prompt, Examples(), middleware],
+            checkpointer=InMemorySaver(),
+        )
+        agent.invoke(said("[task 1: read 12] Read."), thread("t1"), context={"case": "alpha"})
+        assert service.refused == []
+        assert middleware.memory("t1").get_compression_events()
+        first, last = (service.requests[i].body["messages"][1:] for i in (0, -1))
+        assert [m["content"] for m in first] == ["Two and two?", "Four.", "[task 1: read 12] Read."]
+        texts = [m["content"] for m in last]
+        assert texts.index("Four.") < texts.index("[a call]") < len(texts) - 1
 
 
 def test_a_second_compression_is_reported(server: FakeOpenAI, caplog: pytest.LogCaptureFixture) -> None:
@@ -183,6 +562,24 @@ def test_an_agent_inside_an_agent_has_a_session_of_its_own(server: FakeOpenAI, t
     assert "t1" in sessions
     texts = [m.text for m in middleware.memory("t1").messages if m.text]
     assert texts == ["Ask the expert how.", "The expert says: like this."]
+
+
+def test_agents_that_are_nodes_of_a_graph_have_one_session_for_each_thread(server: FakeOpenAI, tmp_path: Path) -> None:
+    store = SqliteSessionStore(tmp_path / "agent.db")
+    middleware = AutoContextMiddleware(config=CONFIG, store=store)
+    graph = StateGraph(MessagesState)
+    for name in ("planner", "writer"):
+        graph.add_node(name, create_agent(model(server), [], middleware=[middleware], checkpointer=True))
+    graph.add_edge(START, "planner")
+    graph.add_edge("planner", "writer")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    for question in ("one", "two", "three"):
+        state = compiled.invoke(said(question), thread("t1"))
+    compiled.invoke(said("one"), thread("t2"))
+    sessions = sorted(info.session_id for info in store.sessions())
+    assert sessions == ["t1/planner", "t1/writer", "t2/planner", "t2/writer"]
+    held = [m.id for m in middleware.memory("t1/writer").get_original_memory_msgs()]
+    assert held == [m.id for m in state["messages"]]
 
 
 def test_the_to_do_list_is_the_plan(server: FakeOpenAI) -> None:
@@ -352,3 +749,20 @@ def test_without_the_reload_tool_nothing_tells_to_call_it(server: FakeOpenAI, ca
         assert body["messages"][0]["content"].startswith("You help.")
         told = [r.levelname for r in caplog.records if "context_reload" in r.getMessage()]
         assert told == ([] if offered else ["WARNING"])
+
+
+def test_a_message_that_is_answered_while_a_tool_runs_does_not_end_the_request(server: FakeOpenAI) -> None:
+    """A request that ends with an answer is continued, or refused."""
+
+    @tool
+    def wait() -> str:
+        """Wait."""
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(agent.invoke, said("two"), thread("t")).result()
+        return "waited"
+
+    agent = create_agent(model(server), [wait], middleware=[AutoContextMiddleware()], checkpointer=InMemorySaver())
+    server.script([calling("wait"), "Second.", "First."])
+    assert agent.invoke(said("one"), thread("t"))["messages"][-1].text == "First."
+    roles = [m["role"] for m in server.requests[-1].body["messages"] if m["role"] != "system"]
+    assert roles == ["user", "user", "assistant", "assistant", "tool"]

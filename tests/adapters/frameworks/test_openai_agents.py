@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
-from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
+from agents import (
+    Agent,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    Runner,
+    function_tool,
+    set_tracing_disabled,
+)
 from openai import AsyncOpenAI
 
 from autocontext import AutoContextMemory
@@ -13,6 +21,7 @@ from autocontext.adapters.openai_agents import AutoContextSession
 from tests.adapters.contract.driver import Setup
 from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
+from tests.adapters.contract.usage import UsageContract
 
 set_tracing_disabled(disabled=True)
 
@@ -64,6 +73,7 @@ class AgentsDriver:
             name="reader",
             instructions=setup.system,
             model=self.model("m", openai_client=self._client),
+            model_settings=ModelSettings(include_usage=True),
             tools=[function_tool(setup.tool, failure_error_function=None), *self._session.tools],
         )
 
@@ -92,6 +102,14 @@ class TestChatCompletions(AdapterContract):
 
 
 class TestResponses(AdapterContract):
+    driver = ResponsesDriver
+
+
+class TestChatCompletionsUsage(UsageContract):
+    driver = AgentsDriver
+
+
+class TestResponsesUsage(UsageContract):
     driver = ResponsesDriver
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import json
+import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,29 +16,41 @@ import pytest
 from agents import (
     Agent,
     AgentHooks,
+    AgentOutputSchema,
     GuardrailFunctionOutput,
+    HandoffInputData,
     InputGuardrail,
+    Model,
+    ModelResponse,
     ModelSettings,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     RunConfig,
     Runner,
     RunState,
+    SQLiteSession,
+    Usage,
     function_tool,
     handoff,
     set_tracing_disabled,
 )
+from agents.exceptions import UserError
+from agents.extensions.handoff_filters import remove_all_tools
 from agents.mcp import MCPServer
 from agents.memory import Session
 from agents.run import CallModelData, ModelInputData
 from hypothesis import given
 from hypothesis import strategies as st
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, BadRequestError
+from openai.types.responses import ResponseOutputItem
+from pydantic import BaseModel, Field, TypeAdapter
 
 from autocontext import AutoContextConfig
 from autocontext.adapters.openai_agents import AutoContextSession, _with_own_call_ids
 from autocontext.stores import SqliteSessionStore
-from tests.fakes import FakeOpenAI, Reply
+from autocontext.tokens import get_counter
+from tests.fakes import FakeOpenAI, Raw, Reply
+from tests.fakes.openai_responses import as_chat
 from tests.formats.test_openai_responses import ITEMS
 
 set_tracing_disabled(disabled=True)
@@ -127,14 +143,22 @@ async def test_sessions_in_one_file_do_not_meet(tmp_path: Path) -> None:
     assert await opened("s1", "u2").get_items() == said("I am ('s1', 'u2')")
 
 
-async def test_an_item_behind_a_note_is_popped_as_it_was() -> None:
+@pytest.mark.parametrize("calls", [1, 2, 3])
+@pytest.mark.parametrize("in_turn", [False, True])
+async def test_shortened_items_are_popped_as_they_were(calls: int, in_turn: bool) -> None:
+    """Also those that go with another one, as the results of one answer's calls do."""
     session = AutoContextSession(config=AutoContextConfig.for_window(1_000))
-    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
-    result = {"type": "function_call_output", "call_id": "c1", "output": "line\n" * 5_000}
-    await session.add_items([*said("hi"), call, result])
-    assert (await session.get_items())[-1] != result
-    assert await session.pop_item() == result
-    assert [item.get("type") for item in await session.get_items()] == [None, "function_call"]
+    called = [{"type": "function_call", "call_id": f"c{n}", "name": "f", "arguments": "{}"} for n in range(calls)]
+    results = [
+        {"type": "function_call_output", "call_id": f"c{n}", "output": f"{n} Zeile\n" * 900} for n in range(calls)
+    ]
+    pairs = [item for pair in zip(called, results, strict=True) for item in pair]
+    items = [*said("hi"), *(pairs if in_turn else [*called, *results])]
+    await session.add_items(items)
+    assert str(await session.get_items()) != str(items)
+    for left in range(len(items) - 1, 0, -1):
+        assert await session.pop_item() == items[left]
+        assert len(await session.get_items()) == left
 
 
 # ----------------------------------------------------------------------------------------------------- in a run
@@ -198,6 +222,150 @@ async def test_a_handoff_keeps_one_conversation(server: FakeOpenAI) -> None:
     assert server.refused == []
     await run(server, session, "Thanks.")
     assert sent(server) == ["Ask the expert.", "The expert says hi.", "Thanks."]
+
+
+def only_the_last(data: HandoffInputData) -> HandoffInputData:
+    return data.clone(input_history=data.input_history[-1:], pre_handoff_items=(), new_items=())
+
+
+def last_for_the_model(data: HandoffInputData) -> HandoffInputData:
+    """The session gets all."""
+    return data.clone(input_history=data.input_history[-1:], pre_handoff_items=(), input_items=())
+
+
+FILTERS = [None, remove_all_tools, only_the_last, last_for_the_model]
+
+
+@function_tool
+def look_up(n: int) -> str:
+    """Look up a salary."""
+    return f"SALARY {n} " + "and what was said about it, " * 300
+
+
+def looking_up(n: int) -> Reply:
+    function = {"name": "look_up", "arguments": json.dumps({"n": n})}
+    return Reply(text=None, finish="tool_calls", tool_calls=[{"id": f"n{n}", "type": "function", "function": function}])
+
+
+async def handed_over(server: FakeOpenAI, session: Any, *, stream: bool = False, looks: int = 1, **how: Any) -> None:
+    """Two runs; in the second one agent looks up and hands over, the other looks up twice and answers."""
+    *asked, last = [looking_up(n) for n in range(looks + 2)]
+    server.script(["Hello.", *asked[:-1], calling("transfer_to_b"), asked[-1], last, "B here."])
+    nest = how.pop("nest_handoff_history", False)
+    fields: Any = {"nest_handoff_history": nest}
+    if isinstance(session, AutoContextSession):
+        fields["call_model_input_filter"] = session.model_input_filter
+    options: Any = {"session": session, "run_config": RunConfig(**fields), "max_turns": 100}
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        model = OpenAIChatCompletionsModel("m", openai_client=client)
+        b: Agent[Any] = Agent(name="b", instructions="You are B.", model=model, tools=[look_up])
+        a: Agent[Any] = Agent(name="a", model=model, tools=[look_up], handoffs=[handoff(b, **how)])
+        for text in ("I am Zoë.", "Look, then hand over."):
+            if stream:
+                async for _ in Runner.run_streamed(a, text, **options).stream_events():
+                    pass
+            else:
+                await Runner.run(a, text, **options)
+    assert server.refused == []
+
+
+def plain(message: Any) -> tuple[Any, ...]:
+    """What a message says; of the SDK's summary of a run, only that it is one, since it quotes JSON."""
+    content = message.get("content")
+    return message["role"], content if "CONVERSATION HISTORY" not in str(content) else "...", message.get("tool_calls")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("how", [*({"input_filter": f} for f in FILTERS), {"nest_handoff_history": True}])
+async def test_what_a_handoff_keeps_back_the_other_agent_does_not_get(how: Any, stream: bool) -> None:
+    bodies = []
+    for session in (SQLiteSession("s"), AutoContextSession()):
+        with FakeOpenAI() as server:
+            await handed_over(server, session, stream=stream, **how)
+        chats = [[plain(m) for m in request.body["messages"]] for request in server.requests]
+        bodies.append([chat for chat in chats if chat[0][1] == "You are B."])
+    assert len(bodies[0]) == 3
+    assert bodies[0] == bodies[1]
+
+
+@pytest.mark.parametrize("how", [*({"input_filter": f} for f in FILTERS[1:]), {"nest_handoff_history": True}])
+async def test_nor_does_a_note_tell_it(how: Any) -> None:
+    session = AutoContextSession(config=AutoContextConfig.for_window(6_000))
+    with FakeOpenAI() as server:
+        await handed_over(server, session, looks=20, **how)
+    assert session.memory.get_compression_events()
+    chats = [request.body["messages"] for request in server.requests]
+    of_b = [chat[1:] for chat in chats if chat[0]["content"] == "You are B."]
+    assert len(of_b) == 3
+    outside = [m for chat in of_b for m in chat if "CONVERSATION HISTORY" not in str(m)]
+    assert 20 in {n for n in range(30) if f"SALARY {n} " in str(outside)} <= {20, 21}
+    first = "Look, then hand over." if "input_filter" in how and how["input_filter"] is not remove_all_tools else "Zoë"
+    assert all(first in str(chat[0]) for chat in of_b)
+
+
+def without_calls(data: HandoffInputData) -> HandoffInputData:
+    """Reasoning stays."""
+
+    def kept(items: Any, of: Any) -> Any:
+        return tuple(item for item in items if "call_id" not in of(item))
+
+    history: Any = data.input_history if isinstance(data.input_history, str) else kept(data.input_history, dict)
+    before, new = (kept(items, lambda i: i.to_input_item()) for items in (data.pre_handoff_items, data.new_items))
+    return data.clone(input_history=history, pre_handoff_items=before, new_items=new)
+
+
+class Thinking(Model):
+    """Answers with these items, and checks as the service does that all reasoning comes with what it led to."""
+
+    def __init__(self, *outputs: list[dict[str, Any]]) -> None:
+        self._outputs, self._put_out = iter(outputs), list[list[dict[str, Any]]]()
+        self.sent: list[list[Any]] = []
+
+    async def get_response(self, *_more: Any, **named: Any) -> ModelResponse:
+        self.sent.append(named["input"])
+        as_chat(named, self._put_out)
+        self._put_out.append(next(self._outputs))
+        output = TypeAdapter(list[ResponseOutputItem]).validate_python(self._put_out[-1])
+        return ModelResponse(output=output, usage=Usage(), response_id=None)
+
+    def stream_response(self, *_more: Any, **_named: Any) -> Any:
+        raise NotImplementedError
+
+
+def thinking(n: int, *items: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"type": "reasoning", "id": f"rs_{n}", "summary": []}, *items]
+
+
+def call(name: str, n: int) -> dict[str, Any]:
+    arguments = json.dumps({"n": n} if name == "look_up" else {})
+    return {"type": "function_call", "id": f"fc_{n}", "call_id": f"c{n}", "name": name, "arguments": arguments}
+
+
+def saying(n: int) -> dict[str, Any]:
+    part = {"type": "output_text", "text": f"Answer {n}.", "annotations": []}
+    return {"type": "message", "id": f"msg_{n}", "role": "assistant", "status": "completed", "content": [part]}
+
+
+@pytest.mark.parametrize("window", [6_000, 100_000])
+async def test_reasoning_whose_call_a_handoff_keeps_back_is_left_out(window: int) -> None:
+    model = Thinking(
+        [*thinking(1), saying(1), *thinking(2), call("look_up", 2)],
+        *(thinking(n, call("look_up", n)) for n in range(3, 14)),
+        thinking(20, saying(20)),
+        thinking(21, saying(21), call("transfer_to_b", 21)),
+        thinking(22, saying(22)),
+    )
+    session = AutoContextSession(config=AutoContextConfig.for_window(window))
+    b: Agent[Any] = Agent(name="b", model=model)
+    a: Agent[Any] = Agent(name="a", model=model, tools=[look_up], handoffs=[handoff(b, input_filter=without_calls)])
+    for text in ("Look.", "Hand over."):
+        await Runner.run(a, text, session=session, run_config=session.run_config(), max_turns=100)
+    ids = [item.get("id") for item in model.sent[-1]]
+    assert ids == [None, "rs_1", "msg_1", "rs_20", "msg_20", None, "rs_21", "msg_21"]
+    assert bool(session.memory.get_compression_events()) is (window == 6_000)
+    assert {f"rs_{n}" for n in range(2, 14)} <= set(
+        re.findall(r"rs_\d+", str(session.memory.get_original_memory_msgs()))
+    )
 
 
 async def test_a_guardrail_that_trips_leaves_a_session_that_goes_on(server: FakeOpenAI) -> None:
@@ -273,6 +441,33 @@ async def test_an_agent_without_the_tool_is_not_told_to_call_it(server: FakeOpen
     assert server.requests[-1].body["messages"][0]["content"] == "Be brief."
 
 
+class Report(BaseModel):
+    """What an inspector has found."""
+
+    rooms: list[str] = Field(description="The rooms in the order of the visit; die Räume in der Reihenfolge. " * 20)
+
+
+@pytest.mark.parametrize("model", [OpenAIChatCompletionsModel, OpenAIResponsesModel])
+@pytest.mark.parametrize(
+    "output", [Report, list[Report], AgentOutputSchema(Report, strict_json_schema=False), str, None]
+)
+async def test_the_schema_of_structured_output_is_counted(server: FakeOpenAI, model: Any, output: Any) -> None:
+    session = AutoContextSession()
+    server.default = Reply('{"rooms": [], "response": []}')
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        await Runner.run(
+            Agent("a", model=model("m", client), output_type=output),
+            "Go.",
+            session=session,
+            run_config=session.run_config(),
+        )
+    body = server.requests[-1].body
+    form = body.get("response_format") or body.get("text", {}).get("format")
+    assert bool(form) == (output not in (str, None))
+    tokens = get_counter("o200k_base").count_text(json.dumps(form, ensure_ascii=False)) if form else 0
+    assert tokens <= session.memory.count([]) <= tokens + 10
+
+
 # ---------------------------------------------------------------------------------------------------- calls in flight
 class Noted(AgentHooks[Any]):
     """Notes what it is called with, and what the memory holds by then."""
@@ -291,6 +486,15 @@ class Noted(AgentHooks[Any]):
 
     async def on_tool_start(self, *_: Any) -> None:
         self.noted.append(("runs", self.calls()))
+
+
+class Counting(AgentHooks[Any]):
+    """Counts the answers."""
+
+    count = 0
+
+    async def on_llm_end(self, *_: Any) -> None:
+        self.count += 1
 
 
 @function_tool
@@ -313,6 +517,23 @@ async def test_the_agent_s_own_hooks_go_on_being_called(server: FakeOpenAI) -> N
     ]
     assert [m.role for m in session.memory.get_original_memory_msgs()] == ["user", "assistant", "tool", "assistant"]
     assert session.memory.get_original_memory_msgs()[2].tool_results[0].name == "send"
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])  # noqa: S301
+@pytest.mark.parametrize("own", [None, Counting])
+async def test_an_agent_can_be_copied_after_a_run(server: FakeOpenAI, copied: Any, own: Any) -> None:
+    session = AutoContextSession()
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        model = OpenAIChatCompletionsModel("m", openai_client=client)
+        agent: Agent[Any] = Agent(name="a", model=model, hooks=own and own())
+        await Runner.run(agent, "hi", session=session, run_config=session.run_config())
+        agent.model = None  # its client cannot be copied
+        again = copied(agent)
+        again.model = model
+        await Runner.run(again, "hi again", session=session, run_config=session.run_config())
+    assert sent(server) == ["hi", "Very well.", "hi again"]
+    if own:
+        assert again.hooks.count == 2
 
 
 async def test_one_agent_serves_four_sessions_at_once() -> None:
@@ -353,6 +574,121 @@ async def test_an_agent_within_a_tool_is_not_taken_for_the_one_outside(server: F
     assert calls == ["ask_itself"]
 
 
+def delegating(turn: Any) -> Reply:
+    """Outside the one call of `ask`; in the run inside, whose services count ids anew, one of `send`."""
+    said = [m for m in turn.messages if m["role"] != "system"]
+    if said[-1]["role"] == "tool":
+        return Reply("Sent." if "sent" in said[-1]["content"] else "The letter is sent.")
+    if "Send it" in said[-1]["content"]:
+        return calling("send")
+    arguments = {"name": "ask", "arguments": '{"input": "Send it."}'}
+    return Reply(text=None, finish="tool_calls", tool_calls=[{"id": "c1", "type": "function", "function": arguments}])
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("inner", ["another", "itself", "approved", "approved elsewhere", "approved after a look"])
+async def test_an_agent_as_a_tool_has_a_conversation_of_its_own(tmp_path: Path, inner: str, stream: bool) -> None:
+    """The SDK gives it the filter of the run outside."""
+
+    def opened() -> AutoContextSession:
+        return AutoContextSession(store=SqliteSessionStore(tmp_path / "agent.db"), session_id="s1")
+
+    async def go(session: AutoContextSession, given: Any) -> Any:
+        if not stream:
+            return await session.run(agent, given)
+        result = session.run_streamed(agent, given)
+        async for _ in result.stream_events():
+            pass
+        return result
+
+    session = opened()
+    with FakeOpenAI(default=delegating) as server:
+        async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+            model = OpenAIChatCompletionsModel("m", openai_client=client)
+            agent: Agent[Any] = Agent(name="a", model=model)
+            asked = agent if inner == "itself" else Agent[Any](name="expert", model=model, tools=[send])
+            needs: Any = inner.startswith("approved")
+            agent.tools = [asked.as_tool("ask", "Ask.", needs_approval=needs), *([send] if inner == "itself" else [])]
+            result = await go(session, "My secret is 42.")
+            if needs:
+                state = result.to_state()
+                state.approve(result.interruptions[0])
+                if inner != "approved":
+                    session = opened()
+                if inner == "approved after a look":
+                    await session.get_items()
+                await go(session, state)
+    assert server.refused == []
+    texts = [str([m for m in request.body["messages"] if m["role"] != "system"]) for request in server.requests]
+    assert ["secret" in text for text in texts] == [True, False, False, True]
+    assert [text.count("Send it") for text in texts] == [0, 1, 1, 1]
+    originals = opened().memory.get_original_memory_msgs()
+    assert [m.role for m in originals] == ["user", "assistant", "tool", "assistant"]
+    assert [use.name for m in originals for use in m.tool_uses] == ["ask"]
+
+
+@pytest.mark.parametrize("way", ["run", "run_sync"])
+def test_after_a_refused_request_the_next_run_s_are_smaller(server: FakeOpenAI, way: str) -> None:
+    session = AutoContextSession(config=AutoContextConfig.for_window(8_000))
+    for n in range(12):
+        session.memory.add(said(f"Go on with {n}.", "\n".join(f"{n}.{line}: nothing unusual" for line in range(60))))
+
+    def go(question: str) -> Any:
+        client = AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0)
+        agent: Agent[Any] = Agent(name="a", model=OpenAIChatCompletionsModel("m", openai_client=client))
+        loop = asyncio.new_event_loop()  # which run_sync takes, and keeps open
+        asyncio.set_event_loop(loop)
+        try:
+            if way == "run_sync":
+                return session.run_sync(agent, question).final_output
+            return loop.run_until_complete(session.run(agent, question)).final_output
+        finally:
+            loop.run_until_complete(client.close())
+            loop.close()
+            asyncio.set_event_loop(None)
+
+    too_long = "This model's maximum context length is 4000 tokens."
+    error = {"message": too_long, "type": "invalid_request_error", "code": "context_length_exceeded"}
+    server.script([Raw(400, {"error": error})])
+    with pytest.raises(BadRequestError, match="maximum context length"):
+        go("And now?")
+    assert go("And then?") == "Very well."
+    first, second = (server.turn(request.body).tokens for request in server.requests)
+    assert second < 0.7 * first
+
+
+async def test_the_refusal_of_an_agent_that_is_a_tool_changes_nothing(server: FakeOpenAI) -> None:
+    session = AutoContextSession(config=AutoContextConfig.for_window(8_000))
+    for n in range(12):
+        session.memory.add(said(f"Go on with {n}.", "\n".join(f"{n}.{line}: nothing unusual" for line in range(60))))
+    error = {"message": "prompt is too long", "type": "invalid_request_error", "code": "context_length_exceeded"}
+    call = {"name": "ask", "arguments": '{"input": "Ask."}'}
+    server.script([Reply(text=None, tool_calls=[{"id": "c1", "type": "function", "function": call}])])
+    server.script([Raw(400, {"error": error})])
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        model = OpenAIChatCompletionsModel("m", openai_client=client)
+        asked: Agent[Any] = Agent(name="b", model=model)
+        tool = asked.as_tool("ask", "Ask.", failure_error_function=None)
+        with pytest.raises(UserError, match="too long"):
+            await session.run(Agent(name="a", model=model, tools=[tool]), "Ask the other one.")
+    assert len(server.requests) == 2
+    assert session.memory.get_compression_events() == []
+
+
+async def test_the_usage_of_an_agent_that_is_a_tool_is_not_this_session_s(server: FakeOpenAI) -> None:
+    session = AutoContextSession(config=AutoContextConfig.for_window(8_000))
+    call = {"name": "ask", "arguments": '{"input": "Ask."}'}
+    server.script(
+        [Reply(text=None, tool_calls=[{"id": "c1", "type": "function", "function": call}], input_tokens=2_000)]
+    )
+    server.script([Reply(text="42", input_tokens=7_000), Reply(text="It is 42.", input_tokens=0)])
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        model = OpenAIChatCompletionsModel("m", openai_client=client)
+        tool = Agent[Any](name="b", model=model).as_tool("ask", "Ask.")
+        await session.run(Agent(name="a", model=model, tools=[tool]), "Ask the other one.")
+    assert 2_000 <= session.memory.token_count <= 2_200
+
+
 async def test_the_filter_alone_keeps_nothing(server: FakeOpenAI) -> None:
     server.script([calling("send"), "Sent."])
     session = AutoContextSession()
@@ -368,11 +704,12 @@ async def test_a_run_that_waited_for_approval_goes_on_in_another_process(server:
         """Delete everything."""
         return "It is gone."
 
-    server.script([calling("delete"), "Deleted."])
+    server.script(["Hello.", calling("delete"), "Deleted."])
 
     def opened() -> AutoContextSession:
         return AutoContextSession(store=SqliteSessionStore(tmp_path / "agent.db"), session_id="s1")
 
+    await run(server, opened(), "I am Zoë.")
     saved = (await run(server, opened(), "Delete it.", agent={"tools": [delete]})).to_state().to_json()
     session = opened()
     async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
@@ -383,8 +720,9 @@ async def test_a_run_that_waited_for_approval_goes_on_in_another_process(server:
         second = await Runner.run(agent, state, session=session, run_config=session.run_config())
     assert second.final_output == "Deleted."
     assert server.refused == []
-    assert [m.role for m in opened().memory.get_original_memory_msgs()] == ["user", "assistant", "tool", "assistant"]
-    assert [m["role"] for m in server.requests[-1].body["messages"]] == ["system", "user", "assistant", "tool"]
+    roles = ["user", "assistant", "user", "assistant", "tool", "assistant"]
+    assert [m.role for m in opened().memory.get_original_memory_msgs()] == roles
+    assert [m["role"] for m in server.requests[-1].body["messages"]] == ["system", *roles[:-1]]
 
 
 async def test_an_agent_without_the_reload_tool_is_not_told_to_call_it(

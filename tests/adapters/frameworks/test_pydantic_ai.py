@@ -19,6 +19,7 @@ from autocontext.adapters.pydantic_ai import AutoContextCapability
 from tests.adapters.contract.driver import IMAGE, Setup
 from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
+from tests.adapters.contract.usage import RefusalContract
 from tests.fakes.http_server import Reply
 from tests.fakes.openai_server import FakeOpenAI
 
@@ -97,6 +98,14 @@ class TestChatCompletions(AdapterContract):
 
 
 class TestResponses(AdapterContract):
+    driver = ResponsesDriver
+
+
+class TestChatCompletionsUsage(RefusalContract):
+    driver = PydanticDriver
+
+
+class TestResponsesUsage(RefusalContract):
     driver = ResponsesDriver
 
 

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from autocontext import Msg
 from autocontext.errors import Conflict, InvalidMessage
-from autocontext.history.entries import Added, Cleared, Forgotten, NoteReplaced, Offloaded, Removed
+from autocontext.history.entries import Added, Cleared, Forgotten, NoteReplaced, Offloaded, Removed, Restored
 from autocontext.stores import SessionKey
 from autocontext.testing import conversation
 from tests.conversations import texts
@@ -27,6 +27,8 @@ ENTRIES = st.one_of(
             Added(message=conversation(1)[2]),
             NoteReplaced(message=None),
             Removed(ids=("a", "b")),
+            Removed(ids=("a",), taken_back=True, behind=("b",)),
+            Restored(uuid="", note="a", ids=("a",), behind=("b",)),
             Offloaded(uuid="x", messages=tuple(conversation(1))),
             Forgotten(uuid="x"),
             Cleared(),
@@ -88,6 +90,8 @@ class StoreMachine(RuleBasedStateMachine):
         else:
             assert self.store.fork(key, at=at, new_id=to) == target
             self.model[target] = self.model[key][:at]
+            if key in self.expired:
+                self.expired.add(target)
 
     @rule(key=KEYS, ttl=st.sampled_from((-5, 5000, None)))
     def expire(self, key, ttl):

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import math
 import threading
 import time
 from contextlib import closing
@@ -43,6 +44,28 @@ def test_entries_come_back_as_they_went(store):
 def test_an_unknown_session_is_empty(store):
     assert store.read(S) == store.revisions(S) == store.sessions() == []
     assert store.delete(S) is store.expire(S, 10) is False
+
+
+@pytest.mark.parametrize("wrong", [-1, "2", 1.5, True])
+def test_numbers_of_entries_that_are_none_are_named(store, wrong):
+    store.append(S, added("a", "b"), after=0)
+    for call, name in (
+        (lambda: store.read(S, after=wrong), "read: after"),
+        (lambda: store.read(S, until=wrong), "read: until"),
+        (lambda: asyncio.run(store.aread(S, after=wrong)), "read: after"),
+        (lambda: store.fork(S, at=wrong), "fork: at"),
+    ):
+        with pytest.raises(InvalidMessage, match=f"{name} must be a whole number of at least 0"):
+            call()
+
+
+@pytest.mark.parametrize("name", ["x" * 240, "x" * 255, "长" * 85, ".jsonl"], ids=len)
+def test_an_export_takes_any_name_that_a_file_may_have(name, tmp_path):
+    store = InMemorySessionStore()
+    store.append(S, added("a"), after=0)
+    for _ in range(2):
+        assert store.export_jsonl(S, tmp_path / name) == 1
+    assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
 def test_nothing_appended_makes_no_session(store):
@@ -151,6 +174,47 @@ def test_row_06_a_session_that_nobody_spoke_for_gets_the_ttl_of_a_later_store(tm
         assert store.sessions()[0].expires_at
 
 
+@pytest.mark.parametrize("kind", DURABLE)
+def test_a_ttl_reaches_what_was_written_before_it_was_set(kind, tmp_path):
+    said = {"never": None, "longer": 3600, "nothing": ...}
+    with home(PLACES.get(kind, kind.removeprefix("encrypted ")), tmp_path) as where:
+        with closing(opened(kind, where)) as store:
+            for id_, ttl in said.items():
+                store.append(SessionKey("u", id_), added("a"), after=0)
+                assert ttl is ... or store.expire(SessionKey("u", id_), ttl)
+            before = {info.session_id: info for info in store.sessions()}
+        with closing(opened(kind, where, ttl=100)) as store:
+            [info] = [info for info in store.sessions() if info.session_id == "nothing"]
+            assert info == before["nothing"]._replace(expires_at=info.updated_at + 100_000)
+            assert {i.session_id: i for i in store.sessions()} == before | {"nothing": info}
+            assert store.purge_expired() == 0
+        time.sleep(0.01)
+        with closing(opened(kind, where, ttl=0.001)) as store:
+            assert store.purge_expired() == 1
+            assert {info.session_id for info in store.sessions()} == {"never", "longer"}
+
+
+@pytest.mark.parametrize("ttl", [None, 100])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fork_expires_when_its_session_does(kind, ttl, tmp_path):
+    with home(PLACES.get(kind, kind.removeprefix("encrypted ").removeprefix("in ")), tmp_path) as where:
+        store = InMemorySessionStore(ttl=ttl) if kind == "in memory" else opened(kind, where, ttl=ttl)
+        with closing(store):
+            for expiry in (..., 3600, -1, None):
+                session = SessionKey("u", str(expiry))
+                store.append(session, added("a"), after=0)
+                assert expiry is ... or store.expire(session, expiry)
+                fork = store.fork(session)
+                infos = {info.key: info for info in store.sessions()}
+                assert infos[fork].stays is infos[session].stays
+                if ttl is not None and expiry in (..., -1):  # by its own last entry
+                    assert infos[fork].expires_at == pytest.approx(infos[fork].updated_at + 100_000, abs=60_000)
+                elif infos[session].expires_at is None:
+                    assert infos[fork].expires_at is None
+                else:
+                    assert infos[fork].expires_at == pytest.approx(infos[session].expires_at, abs=60_000)
+
+
 HALVES = ("\ud800", "\udc00x", "\ud83d\ude00", "\ufffd", "plain")
 
 
@@ -212,6 +276,22 @@ def test_export_and_import_give_the_same_session(store, tmp_path):
     assert store.read(to) == entries
     with pytest.raises(Conflict, match="exists already; import it under another id"):
         store.import_jsonl(to, tmp_path / "s.jsonl")
+
+
+def test_a_session_that_is_gone_leaves_its_last_export(store, tmp_path):
+    path = tmp_path / "s.jsonl"
+    store.append(S, added("a"), after=0)
+    store.export_jsonl(S, path)
+    exported = path.read_bytes()
+    store.expire(S, -1)
+    assert store.purge_expired() == 1
+    for to in (path, io.StringIO()):
+        with pytest.raises(InvalidMessage, match="session 's' of user 'u1' has no entries to export"):
+            store.export_jsonl(S, to)
+    assert path.read_bytes() == exported
+    for empty in ('{"type":"session","entries":0,"checksum":0}\n', "\n", ""):
+        with pytest.raises(InvalidMessage, match="it has no entries"):
+            store.import_jsonl(S, io.StringIO(empty))
 
 
 def test_a_damaged_line_is_named_and_nothing_is_imported(store, tmp_path):
@@ -310,6 +390,16 @@ def test_async_twins_do_the_same(kind, tmp_path):
 
     with stored(kind, tmp_path) as store:
         asyncio.run(go(store))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copy_that_is_run_again_finds_the_same_entries(kind, tmp_path):
+    with stored("sqlite file", tmp_path) as source, stored(kind, tmp_path) as to:
+        for number in (math.nan, math.inf, -0.0, "\ud800"):
+            message = Msg(role="user", content="x", metadata={"n": number})
+            source.append(SessionKey("u1", repr(number)), [Added(message=message)], after=0)
+        assert copy_sessions(source, to) == 4
+        assert copy_sessions(source, to) == 0
 
 
 @pytest.mark.slow

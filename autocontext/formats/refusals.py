@@ -1,0 +1,56 @@
+"""Whether a service has refused a request because it was too long, which each says in its own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from autocontext.errors import told
+
+_STATUSES = (400, 413, 422)
+
+_TOO_LONG = re.compile(
+    r"context[_ ]?(?:length|window)[_ ]?exceeded"  # OpenAI, Groq, z.ai, LiteLLM
+    r"|exceed_context_size"  # llama.cpp
+    r"|maximum (?:context|prompt|model) length"  # OpenAI, Azure, vLLM, DeepSeek, OpenRouter, xAI, Mistral
+    r"|exceeds? the (?:available )?context (?:size|window)"  # OpenAI's Responses, llama.cpp
+    r"|context window exceeds|exceed context limit"  # MiniMax, Anthropic with max_tokens
+    r"|context length is only"  # LM Studio
+    r"|(?:longer|greater) than the (?:model'?s? )?context length"  # Together, LM Studio
+    r"|exceed(?:s|ed)? (?:the )?(?:max(?:imum)? )?context length"  # Ollama
+    r"|prompt (?:is )?too long|input is too long"  # Anthropic, Bedrock
+    r"|input token count.{0,40}exceeds the maximum"  # Gemini
+    r"|exceeded model token limit"  # Moonshot
+    r"|reduce the length of the (?:messages|input|prompt)"  # OpenAI, Groq, vLLM
+    r"|range of input length should be"  # DashScope
+    r"|prompt exceeds max length",  # Zhipu
+    re.IGNORECASE,
+)
+_TOO_FAST = re.compile(r"rate.?limit|tokens per min|too many requests|quota", re.IGNORECASE)
+"""Also says that a request is too large, for what is left of a minute."""
+_QUOTED = re.compile(r"""input_value=|["'](?:input|metadata|headers)["']:""")
+"""Where an error begins to quote the request, or its headers."""
+_FIELDS = ("code", "type", "error", "detail", "metadata", "raw", "message", "msg")
+"""Of the body of an error: what the service says, or one behind it."""
+
+
+def is_too_long(error: BaseException) -> bool:
+    """Whether an error of a client (openai, anthropic or another) says that the request is over the model's window."""
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int) and status not in _STATUSES:
+        return False
+    code, body = getattr(error, "code", None), getattr(error, "body", None)
+    if isinstance(code, str) and _TOO_LONG.search(code):
+        return True
+    said = " ".join([type(error).__name__, *_said(code), *(_said(body) or _said(told(error)))])
+    return bool(_TOO_LONG.search(said)) and not _TOO_FAST.search(said)
+
+
+def _said(part: Any) -> list[str]:
+    """The service's own words in a part of an error, without what it quotes of the request."""
+    if isinstance(part, str):
+        return [_QUOTED.split(part, maxsplit=1)[0]]
+    if isinstance(part, Mapping):
+        return [said for field in _FIELDS for said in _said(part.get(field))]
+    return [said for item in part for said in _said(item)] if isinstance(part, list | tuple) else []

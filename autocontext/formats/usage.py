@@ -1,0 +1,35 @@
+"""The tokens of a request, as its reply tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autocontext.errors import InvalidMessage, short
+
+_BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")
+"""What Anthropic's `input_tokens` leaves out: tokens that its cache had, or took. All other counts include them."""
+
+_KEYS = ("prompt_tokens", "input_tokens", *_BESIDE)
+
+
+def input_tokens_of(usage: Any) -> int:
+    """Input tokens by the usage of a reply: an SDK's object, a dict, or the number itself.
+
+    OpenAI's are `prompt_tokens`, or in the Responses API `input_tokens`. Raises InvalidMessage if there is no count.
+    """
+    tokens = usage
+    if not isinstance(usage, int):
+        given = usage if isinstance(usage, Mapping) else {key: getattr(usage, key, None) for key in _KEYS}
+        tokens = given.get("prompt_tokens")
+        if tokens is None:
+            tokens = given.get("input_tokens")
+            if isinstance(tokens, int):
+                tokens += sum(given.get(key) or 0 for key in _BESIDE)
+    if not isinstance(tokens, int):
+        raise InvalidMessage(
+            f"record_usage: {short(usage)} has no count of input tokens; pass the reply's usage, or the number"
+        )
+    if tokens < 0:
+        raise InvalidMessage(f"record_usage: input_tokens must be 0 or more (got {tokens})")
+    return tokens
