@@ -128,6 +128,8 @@ _LIST = re.compile(
 _MARKS = re.compile(r"""[\r\n]|(?P<closing>(?<=\w)'(?!\w))|(?<!\\)(?:\\{0,15}["`]|(?<!\w)\\{0,15}'|\\{1,15}')""")
 """Ends of lines, and quotes that are no apostrophe."""
 _STRING = r"""(?<=[\s={\[:,(])(?P<string>\\{0,15}["'`])(?![,\]}):])(?:(?!(?P=string))(?:\\.|[^\\\r\n]))*+(?P=string)"""
+_NO_REST = r"""(?![^\s\\;:="'`]{1,200}+;\s*[^\s\\;:="'`]{1,200}+=)"""
+"""Not before the end of one cookie and the next: in a shell's single quotes a backslash and an n are no new line."""
 _CLOSING = r"""\\{0,15}["'`](?=[,\]}):])"""
 """Of a string whose beginning is cut off, or stands before a quote that was none."""
 _IN_URL = re.compile(r"(\w://[^\s:/@\"'<>]*:)(?![/\[]|\[redacted\])[^\s/\"'<>]+(?=@)")
@@ -195,7 +197,7 @@ def _login(own: str | None, opened: tuple[str, ...], *, is_curl: bool) -> re.Pat
     strings = ""
     ends = [re.escape(quote) for quote in {*opened, *([own] if own else [])}]
     if own is None and opened:
-        ends += [rf"\\{{{n}}}[nr{'t' if is_curl else ''}]" for n in {slashes, longest}]
+        ends += [rf"\\{{{n}}}[nr{'t' if is_curl else ''}]{'' if is_curl else _NO_REST}" for n in {slashes, longest}]
     elif own is None and not is_curl:
         ends += [_CLOSING, r"\\{1,15}[nr](?:[\w-]{1,60}:\s|\\{1,15}[nr]|\Z)"]
         strings = f"{_STRING}|"

@@ -25,8 +25,8 @@ from autocontext.messages import (
 
 HOOK_FAILED = "the redact hook failed, so texts were hidden"
 _HIDDEN = "[redacted]"
-_LONGEST_VALUE = 1_000
-"""Characters; a longer argument is content, and no value of a name such as `password`."""
+_READ_OF_VALUE = 1_000
+"""Characters of an argument that are read once more with its name: whether it is a secret, its beginning tells."""
 
 
 class Redaction:
@@ -104,9 +104,10 @@ class Redaction:
         if not isinstance(value, str):
             return value
         text = self.text(value)
-        if text != value or not name or len(value) > _LONGEST_VALUE:
+        if text != value or not name:
             return text
-        named = f'"{name}": {json.dumps(value, ensure_ascii=False)}'  # a quote in it does not end it
+        beginning = json.dumps(value[:_READ_OF_VALUE], ensure_ascii=False)  # a quote in it does not end it
+        named = f'"{name}": {beginning}'
         return value if self.text(named) == named else _HIDDEN
 
 

@@ -74,7 +74,8 @@ def test_no_secret_is_in_what_passes_write(kind: str, window: int) -> None:
     assert written(memory)
     assert memory.get_original_memory_msgs() == before
     reload = ContextOffloadTool(memory)
-    assert secret in reload("m3") or secret.split("\n")[1] in reload("m3")
+    first_page = reload("m3")
+    assert secret[:100] in first_page or secret.split("\n")[1] in first_page
 
 
 @pytest.mark.slow
