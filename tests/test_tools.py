@@ -84,6 +84,7 @@ def test_a_page_holds_at_most_its_tokens(text: str) -> None:
     assert "\n" not in text or first.endswith("\n")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("window", [1_000, 2_000, 4_000, 8_000, 16_000])
 def test_the_model_reads_a_whole_page_in_any_window(window: int) -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(window))

@@ -293,6 +293,7 @@ def test_row_23_so_does_a_coroutine(make_cache: Make, database: Database) -> Non
     assert calls == [1]
 
 
+@pytest.mark.sampled
 def test_row_23_a_lease_ends_by_the_servers_clock(make_cache: Make) -> None:
     # The second process believes that an hour has passed.
     one, two = make_cache(clock=time.time), make_cache(clock=lambda: time.time() + 3600)
@@ -329,6 +330,7 @@ def test_a_lease_is_renewed_once_a_third_of_it_is_over(
     assert renewed == [renews]
 
 
+@pytest.mark.sampled
 def test_nothing_is_renewed_when_nothing_is_computed(make_cache: Make) -> None:
     def renewing() -> bool:
         # One whose start was interrupted, in another test, is listed for ever.
@@ -511,6 +513,7 @@ def passing(database: Database, work: Callable[[], Work[Any]], before: str, othe
     return in_threads(lambda: database.write(stepwise), meanwhile)
 
 
+@pytest.mark.sampled
 def test_row_23_an_invalidation_waits_for_what_is_being_stored(make_cache: Make, database: Database) -> None:
     cache = make_cache()
     namespace = cache._namespace
@@ -522,6 +525,7 @@ def test_row_23_an_invalidation_waits_for_what_is_being_stored(make_cache: Make,
     assert cache.get(KEY) is MISS
 
 
+@pytest.mark.sampled
 def test_row_23_a_lease_is_not_granted_for_what_was_stored_meanwhile(make_cache: Make, database: Database) -> None:
     cache = make_cache()
     namespace = cache._namespace
@@ -537,6 +541,7 @@ def test_row_23_a_lease_is_not_granted_for_what_was_stored_meanwhile(make_cache:
     assert reply is not True
 
 
+@pytest.mark.sampled
 def test_row_03_what_is_put_while_others_are_evicted_stays(make_cache: Make, database: Database) -> None:
     cache = make_cache()
     for i in range(4):
@@ -546,6 +551,7 @@ def test_row_03_what_is_put_while_others_are_evicted_stays(make_cache: Make, dat
     assert cache.get("k0") == "new"
 
 
+@pytest.mark.sampled
 def test_row_03_what_is_put_while_expired_results_are_purged_stays(
     make_cache: Make, database: Database, clock: Clock
 ) -> None:
@@ -559,6 +565,7 @@ def test_row_03_what_is_put_while_expired_results_are_purged_stays(
     assert cache.invalidate(tag="t") == 1
 
 
+@pytest.mark.sampled
 def test_results_put_under_one_key_at_once_leave_nothing_behind(make_cache: Make, database: Database) -> None:
     cache = make_cache()
     namespace = cache._namespace

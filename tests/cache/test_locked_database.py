@@ -78,6 +78,7 @@ def test_without_its_table_callers_compute(database: SqliteDatabase, tmp_path: P
     assert ASK[ask](cache, lambda q: (q, 2)) == (1, 2)
 
 
+@pytest.mark.slow
 def test_hits_that_cannot_be_noted_are_hits(database: SqliteDatabase, tmp_path: Path) -> None:
     cache = ResultCache(database, namespace="n", max_entries=5_000)  # with a limit, uses are written
     for n in range(1_100):

@@ -67,6 +67,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 def test_broken_lines_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     lines = [GOOD, *(content for content, _ in BROKEN.values()), GOOD]
     file = write(tmp_path / "chats.jsonl", lines)

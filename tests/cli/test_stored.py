@@ -87,6 +87,7 @@ def test_inspect_shows_each_message_and_each_compression(stored_db: str) -> None
         assert uuid[:8] in done.out
 
 
+@pytest.mark.slow
 def test_inspect_gives_messages_in_short_their_number(tmp_path: Path) -> None:
     path = str(tmp_path / "agent.db")
     with AutoContextMemory.open(path, session_id="42", window=4_000) as memory:
@@ -302,6 +303,7 @@ def test_export_and_import_are_a_round_trip(db: str, tmp_path: Path) -> None:
     assert "exists already" in second.err
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_what_programs_read_is_utf_8_whatever_the_locale(encoding: str, tmp_path: Path) -> None:
     db = str(tmp_path / "agent.db")
@@ -509,6 +511,7 @@ def test_purge_takes_sub_agents_along_and_says_so(db: str) -> None:
         assert [info.user_id for info in store.sessions()] == ["bob"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

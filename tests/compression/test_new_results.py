@@ -22,6 +22,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("window", [4_000, 16_000])
 @pytest.mark.parametrize(("tool", "arguments", "text"), KINDS)
 def test_beside_little_else_a_new_result_fills_the_window(
@@ -60,6 +61,7 @@ def test_what_was_read_gives_way_before_a_new_result_does(words: str, times: int
     assert unreachable(memory, memory.get_original_memory_msgs()) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("paths", "question"),
     [

@@ -157,6 +157,7 @@ def test_once(kind: str) -> None:
     assert len(recalls(memory)) == 1
 
 
+@pytest.mark.sampled
 @kinds
 def test_synchronous_and_asynchronous_code_get_the_same(kind: str) -> None:
     async def aview() -> list[Msg]:
@@ -262,6 +263,7 @@ def test_undo_takes_the_note_away_also_after_a_round_trip(kind: str) -> None:
         invariants.check(one)
 
 
+@pytest.mark.sampled
 @kinds
 def test_a_session_that_is_opened_again_has_the_note_once_and_finds_others(kind: str) -> None:
     store = InMemorySessionStore()
@@ -276,6 +278,7 @@ def test_a_session_that_is_opened_again_has_the_note_once_and_finds_others(kind:
     assert WORKS[kind].line in asked(opened, WORKS[kind].question)[-2].text
 
 
+@pytest.mark.sampled
 @kinds
 def test_later_passes_fold_the_note_and_lose_nothing(kind: str) -> None:
     memory = worked(kind)
@@ -420,6 +423,7 @@ def unread(memory: AutoContextMemory) -> int:
     return sum(isinstance(entry, Stored) for entry in memory._log.entries.as_kept())
 
 
+@pytest.mark.sampled
 @kinds
 def test_a_stored_history_is_searched_without_reading_its_messages(kind: str, tmp_path: Path) -> None:
     with SqliteSessionStore(tmp_path / "s.db") as store:
@@ -437,6 +441,7 @@ def test_a_stored_history_is_searched_without_reading_its_messages(kind: str, tm
         assert before - unread(memory) <= MOST_LINES + 1
 
 
+@pytest.mark.slow
 def test_a_message_that_names_nothing_costs_the_same_in_any_history() -> None:
     def cost(steps: int, **fields: Any) -> int:
         memory = new(**fields)
@@ -510,6 +515,7 @@ COMMON = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", WORKS)
 def test_a_hundred_messages_that_name_nothing_old_recall_nothing(kind: str) -> None:
     assert len(NOTHING_OLD) == 100

@@ -513,12 +513,14 @@ def test_of_a_message_that_no_such_window_holds_a_sample_is_counted() -> None:
     assert recount(memory) == memory.token_count <= 4_000
 
 
+@pytest.mark.slow
 def test_of_such_a_message_asynchronous_code_counts_a_sample_too() -> None:
     memory = opened_with(LARGE)
     asyncio.run(memory.acompress_if_needed())
     assert Reading.read < len(LARGE) / 2
 
 
+@pytest.mark.slow
 def test_in_a_larger_window_such_a_message_is_counted_whole() -> None:
     memory = opened_with(LARGE)
     assert memory.token_count != recount(memory)

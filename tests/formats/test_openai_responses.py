@@ -180,6 +180,7 @@ def test_reasoning_whose_call_a_list_has_lost_is_left_out(kept: list[int]) -> No
     assert memory.reload("m2") == memory.get_original_memory_msgs()[1:4]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("window", [2_000, 4_000, 8_000])
 @pytest.mark.parametrize("one_by_one", [True, False])
 def test_no_compression_leaves_a_call_without_its_reasoning(window: int, one_by_one: bool) -> None:

@@ -56,6 +56,7 @@ def test_a_collector_that_was_off_stays_off() -> None:
         gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no forks")
 def test_the_collector_runs_in_a_child_process_of_another_thread() -> None:
     code = (
@@ -92,6 +93,7 @@ class WatchingCounter:
     bound = count
 
 
+@pytest.mark.slow
 def test_the_collector_runs_while_a_users_counter_is_asked() -> None:
     counter = WatchingCounter()
     memory = AutoContextMemory(AutoContextConfig(max_token=3_000, msg_threshold=100, token_counter=counter))
@@ -117,6 +119,7 @@ def test_the_collector_pauses_while_a_pass_plans_on_many_messages() -> None:
     assert collected.count("start") < 30
 
 
+@pytest.mark.slow
 def test_the_collector_runs_while_a_users_strategy_proposes() -> None:
     class Watching:
         name = "watching"

@@ -192,6 +192,7 @@ def test_a_copy_is_indexed_anew(tmp_path) -> None:
         assert found(copied, "machine 77", limit=1) == ["Machine 77 stands in room 27 beside the printer"]
 
 
+@pytest.mark.slow
 def test_archived_memories_take_no_room_from_those_in_use(tmp_path) -> None:
     with database("file", tmp_path) as db:
         store = filled(MemoryStore(db), 3 * FEW)
@@ -209,6 +210,7 @@ def test_archived_memories_take_no_room_from_those_in_use(tmp_path) -> None:
         assert "Never restart" in block
 
 
+@pytest.mark.slow
 def test_filters_leave_out_no_match_that_only_frequent_words_lead_to(tmp_path) -> None:
     with database("file", tmp_path) as db:
         store = filled(MemoryStore(db), 3 * FEW)

@@ -66,6 +66,7 @@ def test_mistakes_are_answered(store) -> None:
     assert made["memory_update"](content="x") == "Error: memory_id: must be passed."
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("word", ["release ", "会议"])
 def test_long_contents_are_cut_and_read_page_by_page_under_their_id(store, word) -> None:
     search = tools(store)["memory_search"]

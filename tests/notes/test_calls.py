@@ -412,6 +412,7 @@ def test_calls_that_only_looked_are_counted_where_those_that_did_something_are(r
     assert all(re.search(r"Looked at:\nm\d+-m\d+: 30 more calls", text) for text in bare)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("tool", "named"), [("get_order", False), ("search_orders", False), ("cancel_order", True), ("stornieren", True)]
 )

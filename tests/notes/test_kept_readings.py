@@ -46,6 +46,7 @@ def calls_of(name: str, module: Any, monkeypatch: pytest.MonkeyPatch, during: Ca
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("module", "reads"), [(deeds, "telling"), (speech, "_remark")])
 def test_a_pass_reads_what_is_new(module: Any, reads: str, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = AutoContextMemory(AutoContextConfig(msg_threshold=60, last_keep=6))
@@ -73,6 +74,7 @@ def test_readings_are_bounded() -> None:
     assert read(0) is not first[0]
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_answers_is_in_proportion_to_them() -> None:
     answers = ["\n".join(" ".join(f"name_{n}_{i}_{k}" for k in range(6)) for i in range(60)) for n in range(60)]
     messages = [m for n, text in enumerate(answers) for m in tool_exchange("read_file", {"path": f"{n}.py"}, text)]

@@ -54,6 +54,7 @@ def test_it_does_not_split_what_is_condensed_later(kind: str, flaw: str) -> None
     assert unreachable(memory, memory.get_original_memory_msgs()) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_nor_does_it_in_a_run_that_goes_on_without_a_new_question(kind: str) -> None:
     """As after a crash, where the model reads that the call was interrupted, and goes on."""

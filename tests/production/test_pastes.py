@@ -175,6 +175,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("language", ASKED)
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_a_short_example_is_part_of_the_users_words(language: str, kind: str) -> None:
@@ -225,6 +226,7 @@ def test_a_message_with_images_is_cut_once() -> None:
     assert len(seen) <= 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [1_200_000, 1_560_000])
 @pytest.mark.parametrize("end", ["", "\n"])
 def test_of_a_message_in_one_line_as_much_stays_as_of_any(size: int, end: str) -> None:

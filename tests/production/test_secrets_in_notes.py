@@ -58,7 +58,7 @@ def place_everywhere(text: str, secret: str) -> list[Msg]:
     ]
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("window", [1_500, 4_000])
 @pytest.mark.parametrize("kind", SECRETS)
 def test_no_secret_is_in_what_passes_write(kind: str, window: int) -> None:
@@ -178,6 +178,7 @@ def test_own_strategies_write_without_secrets(*, note: bool) -> None:
     assert f"The key is {REDACTED}." in "\n".join(written(memory))
 
 
+@pytest.mark.slow
 def test_what_a_model_wrote_before_there_was_a_hook_is_not_carried_on() -> None:
     store = InMemorySessionStore()
     model = ScriptedModel(f"The key is {KEYS['OpenAI key']}.")

@@ -122,6 +122,7 @@ def test_with_little_in_the_context_it_says_so_and_changes_nothing(work: str) ->
     assert memory.state_dict() == state
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("work", sorted(WORK))
 @pytest.mark.parametrize("pinned", [0.0, 0.24])
 def test_a_model_that_calls_it_at_every_step_pays_for_few_passes(work: str, pinned: float) -> None:
@@ -193,6 +194,7 @@ def test_a_failing_model_costs_nothing_but_its_words() -> None:
 
 
 # ------------------------------------------------------------------------------------------------- the word before
+@pytest.mark.sampled
 @pytest.mark.parametrize("work", sorted(WORK))
 @pytest.mark.parametrize("window", [4_000, 16_000])
 def test_the_last_status_before_a_pass_says_so(work: str, window: int) -> None:

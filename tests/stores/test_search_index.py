@@ -420,6 +420,7 @@ def test_a_search_looks_only_at_sessions_with_its_words(tmp_path):
     assert database.rows["autocontext_search"] == 1
 
 
+@pytest.mark.slow
 def test_a_later_search_reads_only_sessions_near_those_that_have_changed(tmp_path):
     with SqliteSessionStore(database := Watched(tmp_path / "a.db")) as store:
         keys = [SessionKey("u", f"s{i}") for i in range(2_000)]

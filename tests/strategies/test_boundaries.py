@@ -155,6 +155,7 @@ def test_the_longest_messages_of_the_user_are_cut_and_no_more_than_needed() -> N
     assert [proposal.span.ids for proposal in cut] == [(history[1].id,), (history[2].id,)]
 
 
+@pytest.mark.slow
 def test_of_a_message_of_more_than_a_million_characters_the_mark_counts_all_that_is_left_out() -> None:
     text = "\n".join(f"line {n} of the log that was pasted here" for n in range(40_000))
     assert len(text) > 1_000_000

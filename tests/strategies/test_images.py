@@ -202,6 +202,7 @@ def computer_use(steps: int) -> list[list[Msg]]:
 WORK = pytest.mark.parametrize("work", [browser_agent, desktop_agent, computer_use, uploads])
 
 
+@pytest.mark.sampled
 @WORK
 def test_sixty_images_break_the_prefix_nineteen_times(work: Any) -> None:
     """Six are too many, three stay: a pass comes with each third image, and what stands before it stays as it was."""

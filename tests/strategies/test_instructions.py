@@ -132,6 +132,7 @@ class TestWhatTheSystemTextNames:
             assert memory.token_count <= window
         return memory
 
+    @pytest.mark.sampled
     def test_is_an_instruction_file(self, window: int, path: str, said: str, tool: str) -> None:
         text, steps = rules(window // 12), range(window // 100)
         memory = self.worked(window, said, read(f"/srv/{path}", text, tool), *map(shop, steps))
@@ -142,12 +143,14 @@ class TestWhatTheSystemTextNames:
         )
         assert text not in results(other)
 
+    @pytest.mark.sampled
     def test_no_longer_once_it_was_changed(self, window: int, path: str, said: str, tool: str) -> None:
         text, steps = rules(window // 12), range(window // 100)
         edit = tool_exchange("edit", {"file_path": f"/srv/{path}", "old": "number 3", "new": "number 4"}, "done")
         memory = self.worked(window, said, read(f"/srv/{path}", text, tool), edit, *map(shop, steps))
         assert text not in results(memory)
 
+    @pytest.mark.sampled
     def test_nor_what_only_has_the_end_of_its_name(self, window: int, path: str, said: str, tool: str) -> None:
         text, steps = rules(window // 12), range(window // 100)
         longer = path.rpartition("/")[2].partition(".")[2]
