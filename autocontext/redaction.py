@@ -68,7 +68,7 @@ _NAMED_VALUE = re.compile(
         (?=[\w-]*(?:(?P<certain>{_CERTAIN}|authorization)|token(?!s|i)))
         {_ABOUT}
         (?P<name>                                           # it stays, so that a summary can mention it
-            --[\w-]++(?:=|[ \t]+) | [\w-]++(?:{_QUOTE})?[ \t]*(?::|=(?![=>])|=>)[ \t]*
+            --[\w-]++(?:=|[ \t]+|{_QUOTE}\s*,\s*(?={_QUOTE}[^-])) | [\w-]++(?:{_QUOTE})?[ \t]*(?::|=(?![=>])|=>)[ \t]*
         )
         (?P<quote>{_QUOTE})?+
         (?P<scheme>(?:(?:bearer|basic|digest|token|apikey)[ ]+)?+)
@@ -116,6 +116,7 @@ _BEFORE_LOGIN = re.compile(
 )
 _NEXT_COMMAND = re.compile(r"(?<![\\`^\r])\n|(?<![\\`^])\r\n|\||[;&](?![^\s;&])")
 """Where the arguments of a command end; lines that a shell continues do not."""
+_QUOTED = re.compile(rf"(?s)(?P<quote>{_QUOTE})(?:(?!(?P=quote)).)*+(?P=quote)")
 _LIST = re.compile(
     rf"""(?x)(?:\s|\\{{1,15}}[nrt])*+
         (?: (?:
@@ -181,7 +182,7 @@ def _without_logins(text: str) -> str:
 def _is_of_curl(text: str, option: int) -> bool:
     before = text[max(0, option - 1_000) : option].lower()
     command = before.rfind("curl")
-    return command >= 0 and _NEXT_COMMAND.search(before, command) is None
+    return command >= 0 and _NEXT_COMMAND.search(_QUOTED.sub("", before[command:])) is None
 
 
 @lru_cache(maxsize=256)

@@ -49,6 +49,8 @@ HARMLESS = [
     'API_KEY="$API_KEY" docker run -u 1000:1000 -e TOKEN=${TOKEN} shop',
     "curl -sSLb cookies.txt --cookie-jar=jar.txt -B 'https://example.org/?a=b' -o out",
     "curl -fsS https://example.org/a?b=c; docker run -u 1000:1000 x && curl -s x | sudo -u ann: sh\nsort -b a=b",
+    "curl -H 'Accept: a; q=1' https://example.org; docker run -u 1000:1000 'x'",
+    '["mysql", "--password", "--user", "ann"]',
     "if token == expected: raise InvalidToken",
     "secretary: Johnson; the password is required: true",
     "password_file=/run/secrets/db, secret_name: shop-db-credentials, token_url=https://id.example.org/token",

@@ -123,13 +123,20 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def _sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> Steps[list[SessionInfo]]:
         """The sessions of a user (None: of all users), most recently written first; all, or a page of them."""
         infos = yield from read(partial(statements.sessions, user_id, **page))
-        if self._ttl is None:
-            return infos
-        # What was written before the store had a `ttl` expires by it, too.
-        ttl = records.milliseconds(self._ttl)
-        return [i if i.stays or i.expires_at is not None else i._replace(expires_at=i.updated_at + ttl) for i in infos]
+        return [*map(self._expiring, infos)]
 
     sessions, asessions = sync_and_async(_sessions)
+
+    def info(self, session: SessionKey) -> SessionInfo | None:
+        """A session as it stands in the list of sessions; None for an unknown one."""
+        infos = self.database.read(partial(statements.sessions, session[0], session_id=session[1]))
+        return self._expiring(infos[0]) if infos else None
+
+    def _expiring(self, info: SessionInfo) -> SessionInfo:
+        """What was written before the store had a `ttl` expires by it, too."""
+        if self._ttl is None or info.stays or info.expires_at is not None:
+            return info
+        return info._replace(expires_at=info.updated_at + records.milliseconds(self._ttl))
 
     def _delete(self, session: SessionKey) -> Steps[bool]:
         """Delete a session; False if there was none."""

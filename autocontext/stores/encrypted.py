@@ -9,7 +9,7 @@ from typing import Unpack
 from autocontext.errors import Conflict, StoreError
 from autocontext.flows import DoesSteps, Flow, method, sync_and_async
 from autocontext.history.entries import Entry, Sealed, same_entries
-from autocontext.stores.lifecycle import Attempts, Lifecycle, swap_in
+from autocontext.stores.lifecycle import Attempts, Lifecycle, info_of, swap_in
 from autocontext.stores.protocol import (
     Entries,
     Page,
@@ -106,6 +106,10 @@ class EncryptedSessionStore(DoesSteps, Lifecycle):
         return list((yield method(self.store, "sessions", user_id, **page)))
 
     sessions, asessions = sync_and_async(_sessions)
+
+    def info(self, session: SessionKey) -> SessionInfo | None:
+        """A session as it stands in the list of sessions; None for an unknown one."""
+        return info_of(self.store, session)
 
     def _delete(self, session: SessionKey) -> Flow[bool]:
         """Delete a session; False if there was none."""

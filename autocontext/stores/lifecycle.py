@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -53,8 +53,7 @@ class Lifecycle:
             self.append(to, entries, after=0)
         except Conflict as e:
             raise Conflict(f"fork: session {to.session_id!r} exists already; choose another new_id") from e
-        infos = {info.key: info for info in self.sessions(to.user_id)}
-        source, fork = infos.get(SessionKey(*session)), infos.get(to)
+        source, fork = info_of(self, session), info_of(self, to)
         if source and fork and (fork.expires_at is None or source.stays or fork.expires_at < (source.expires_at or 0)):
             expire_like(self, to, source)
         return to
@@ -153,6 +152,14 @@ def below(store: SessionStore, session: SessionKey) -> list[SessionKey]:
     """The sessions of a session's children, and of theirs; lists the user's sessions."""
     storable(session)
     return [info.key for info in store.sessions(session[0]) if session[1] in ancestors(info.session_id)]
+
+
+def info_of(store: SessionStore, session: SessionKey) -> SessionInfo | None:
+    """A session as its store lists it; None for an unknown one. A store of your own may have no `info`."""
+    find: Callable[[SessionKey], SessionInfo | None] | None = getattr(store, "info", None)
+    if find is not None:
+        return find(session)
+    return next((info for info in store.sessions(session[0]) if info.session_id == session[1]), None)
 
 
 def expire_like(store: SessionStore, session: SessionKey, info: SessionInfo) -> None:

@@ -140,15 +140,18 @@ def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
 
 
 def sessions(
-    user_id: str | None, limit: int | None = None, after: SessionInfo | None = None
+    user_id: str | None, limit: int | None = None, after: SessionInfo | None = None, session_id: str | None = None
 ) -> Work[list[SessionInfo]]:
-    """The sessions of a user (None: of all users), most recently written first; so many after one of them."""
+    """The sessions of a user (None: of all users), most recently written first; so many after one of them, or one."""
     conditions: list[str] = []
     params: dict[str, Any] = {}
     if user_id is not None:
         check_id("user_id", user_id, InvalidMessage)
         conditions.append("user_id = :user_id")
         params["user_id"] = user_id
+    if session_id is not None:
+        conditions.append("session_id = :session_id")
+        params["session_id"] = session_id
     if after is not None:
         conditions.append(
             "(updated_at < :at OR (updated_at = :at AND (user_id > :owner OR (user_id = :owner AND session_id > :id))))"

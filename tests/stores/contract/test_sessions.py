@@ -215,6 +215,15 @@ def test_a_fork_expires_when_its_session_does(kind, ttl, tmp_path):
                     assert infos[fork].expires_at == pytest.approx(infos[session].expires_at, abs=60_000)
 
 
+def test_a_fork_lists_no_sessions(store, monkeypatch):
+    store.append(S, added("a"), after=0)
+    of_all = type(store).sessions
+    listed = []
+    monkeypatch.setattr(type(store), "sessions", lambda *args, **page: listed.append(args) or of_all(*args, **page))
+    assert store.read(store.fork(S)) == store.read(S)
+    assert listed == []
+
+
 HALVES = ("\ud800", "\udc00x", "\ud83d\ude00", "\ufffd", "plain")
 
 
