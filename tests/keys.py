@@ -147,7 +147,7 @@ NAMED = {
     "curl cookie without quotes": ("curl --cookie {} https://example.org", "sid=" + _an(9)),
     "curl user behind a cookie": ("curl -H 'Cookie: [redacted]' -b x.txt -u ann:{} https://example.org", _PASSWORD),
     "curl cookie before a user": ("curl -H 'Cookie: {}' -u ann: https://example.org", "sid=" + _an(9)),
-    "curl user behind a header": ("curl -H 'Content-Type: a/b; charset=utf-8' -u ann:{} https://example.org", _PASSWORD),
+    "curl user behind a header": ("curl -H 'Accept: a/b; q=0.9' -u ann:{} https://example.org", _PASSWORD),
     "curl user behind data": ('curl https://example.org -d \'{{\n  "q": "a|b"\n}}\' -u ann:{}', _PASSWORD),
     "an option in a list": ('["mysql", "--password", "{}", "shop"]', _PASSWORD),
     "curl user of Windows": ("CURL.EXE -u ann:{} https://example.org", _PASSWORD),
