@@ -13,9 +13,9 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from autocontext.compression.limits import Limits, Pacing
+from autocontext.compression.limits import Limits
 from autocontext.compression.loading import Loading
 from autocontext.compression.restoring import enlarging_entries, is_readable, made_for_less, restore_entries
 from autocontext.compression.runner import PassRunner
@@ -75,19 +75,6 @@ _USAGE_TOO_SMALL = (
 )
 _REFUSED = "session %r: the service refused a request as too long; by our own count it had %d of %d tokens. %s"
 _COUNTER_FAILED = "session %r: the token counter: %s. What it fails on counts as bytes / 4; this is said once"
-
-
-class _Learned(NamedTuple):
-    """What a refusal has taught: `correction` in place of the one `before`."""
-
-    own: int
-    """Tokens of the view that was refused, by our own counter."""
-    before: int
-    correction: int
-    pacing: Pacing
-    """As it was before the pass."""
-    sent: Sequence[str]
-    """Ids of the view that was read last."""
 
 
 class AutoContextMemory(ProviderMessages, Closing):
@@ -444,46 +431,43 @@ class AutoContextMemory(ProviderMessages, Closing):
         learned = yield from compute(self._learn_refusal)
         if learned is None:
             return not (yield from compute(lambda: self._is_in_view(self._last_read)))
+        own, is_smaller = learned
         report: CompressionReport | None = None
         problem: Exception | None = None
         try:
             report = yield method(self, "compress_if_needed", force=True)
         except Exception as e:  # noqa: BLE001 (raised below)
             problem = e
-        again = yield from compute(partial(self._after_refusal, learned, bool(report)))
+        again = yield from compute(partial(is_smaller, bool(report)))
         if problem is not None and not isinstance(problem, ContextOverflowError):  # with strict_fit
             raise problem
         told = problem if report is None else report.receipt or report.reason
-        _log.warning(_REFUSED, self.session.session_id, learned.own, self.config.max_token, told)
+        _log.warning(_REFUSED, self.session.session_id, own, self.config.max_token, told)
         return again
 
     recover, arecover = sync_and_async(_recover)
 
-    def _learn_refusal(self) -> _Learned | None:
-        """Count the view as just over the window, unless it is by our own count; None if it is as a refusal left it."""
-        with self._lock:
-            tokens, pacing = self._token_sum, self._pass_runner.pacing
-            if self._recovered == (len(self._log.entries), tokens.correction):
-                return None
-            own, before = tokens.own, tokens.correction
-            if tokens.total() <= self.config.max_token:
-                tokens.correction = self.config.max_token + 1 - own
-            return _Learned(own, before, tokens.correction, pacing, self._last_read)
+    def _learn_refusal(self) -> tuple[int, Callable[[bool], bool]] | None:
+        """Count the view as just over the window, unless it is by our own count; None if it is as a refusal left it.
 
-    def _after_refusal(self, learned: _Learned, helped: bool) -> bool:
-        """Whether the view is smaller than the one refused. Without, what was too long may be another part: forget it.
-
-        `helped`: whether the pass has changed something. Of several threads that were refused, one makes the pass.
+        Returns our own count, and what says after the pass whether the view is smaller than the one refused.
         """
         with self._lock:
-            tokens = self._token_sum
-            if helped:
-                self._recovered = (len(self._log.entries), tokens.correction)
-            elif learned.correction != learned.before:
-                unchanged = tokens.correction == learned.correction
-                tokens.correction = learned.before if unchanged else min(tokens.correction, max(0, learned.before))
-                self._pass_runner.pacing = learned.pacing
-            return helped or not self._is_in_view(learned.sent)
+            tokens, pacing, sent = self._token_sum, self._pass_runner.pacing, self._last_read
+            if self._recovered == (len(self._log.entries), tokens.correction):
+                return None
+            own, take_back = tokens.own, tokens.try_at_least(self.config.max_token + 1)
+
+        def is_smaller(helped: bool) -> bool:
+            with self._lock:
+                if helped:
+                    self._recovered = (len(self._log.entries), self._token_sum.correction)
+                elif take_back():  # what was too long may be another part
+                    self._pass_runner.pacing = pacing
+                # Of several threads that were refused, one makes the pass.
+                return helped or not self._is_in_view(sent)
+
+        return own, is_smaller
 
     def _is_in_view(self, ids: Iterable[str]) -> bool:
         with self._lock:

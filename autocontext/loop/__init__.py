@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.compression.receipt import told
 from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, ModelError, short
+from autocontext.flows import DoesSteps, Flow, Operation, method, sync_and_async
 from autocontext.flows.threads import in_thread
+from autocontext.formats.refusals import sending
 from autocontext.loop.replies import StreamedReply, at_once, creating, later, message_of
 from autocontext.loop.tools import Calls, Tool, ToolObject, Toolset, with_memory
 from autocontext.memory import AutoContextMemory, learn_usage
@@ -127,7 +129,7 @@ def _given(memory: AutoContextMemory) -> str | None:
     return text if text.strip() else None
 
 
-class _Agent:
+class _Agent(DoesSteps):
     """The requests and the tool calls of one run."""
 
     def __init__(
@@ -141,7 +143,7 @@ class _Agent:
         self._memory, self._tools, self._steps = memory, Toolset(with_memory(tools, memory)), max_steps
         self._fixed = {"tools": self._tools.schemas, **fixed}
         self._seen: frozenset[str] = frozenset()
-        self._sent: list[Msg] = []
+        self._view: list[Msg] = []
         form = fixed.get("response_format")
         besides = [*self._tools.schemas, *([form] if isinstance(form, Mapping) else [])]
         memory.set_overhead(INSTRUCTIONS, *besides)  # sent with each request, so it counts
@@ -150,31 +152,22 @@ class _Agent:
         """Remember what is in view: the next reply answers that."""
         self._seen = frozenset(m.id for m in self._memory.messages)
 
-    def sent(self, **more: Any) -> Any:
+    def _sent(self, /, **more: Any) -> Flow[Any]:
         """The service's answer; a request that it refuses as too long is made smaller and sent once more."""
-        messages = self._memory.to_openai()
-        try:
-            return at_once(self._ask(messages, **more))
-        except Exception as e:
-            if not self._memory.recover(e):
-                raise
-        return at_once(self._ask(self._memory.to_openai(), **more))
 
-    async def asent(self, **more: Any) -> Any:
-        """`sent` for asynchronous callers."""
-        messages = await self._memory.ato_openai()
-        try:
-            return await later(self._ask(messages, **more))
-        except Exception as e:
-            if not await self._memory.arecover(e):
-                raise
-        return await later(self._ask(await self._memory.ato_openai(), **more))
+        def ask() -> Flow[Any]:
+            send = partial(self._ask, (yield method(self._memory, "to_openai")), **more)
+            return (yield Operation(lambda: at_once(send()), lambda: later(send())))
+
+        return (yield from sending(ask, lambda: self._memory))
+
+    sent, asent = sync_and_async(_sent)
 
     def _ask(self, messages: list[dict[str, Any]], **more: Any) -> Any:
         """Send a request; instructions about condensed texts follow the leading system messages."""
         at = next((i for i, m in enumerate(messages) if m["role"] not in ("system", "developer")), len(messages))
         instructions = {"role": "system", "content": INSTRUCTIONS}
-        self._sent = self._memory.messages
+        self._view = self._memory.messages
         return self._create(**self._fixed, messages=[*messages[:at], instructions, *messages[at:]], **more)
 
     def add(self, message: dict[str, Any], usage: Any) -> tuple[Msg, bool]:
@@ -185,7 +178,7 @@ class _Agent:
         """
         try:
             read = self._memory.read(message, by_service=True)
-            learn_usage(self._memory, self._sent, usage)
+            learn_usage(self._memory, self._view, usage)
             self._memory.add(read)
         except InvalidMessage as e:
             problem = str(e).removeprefix("messages[0].")
