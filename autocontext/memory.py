@@ -13,14 +13,14 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 from autocontext.compression.limits import Limits
 from autocontext.compression.loading import Loading
 from autocontext.compression.restoring import enlarging_entries, is_readable, made_for_less, restore_entries
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
-from autocontext.config import AutoContextConfig, as_config
+from autocontext.config import AutoContextConfig, as_config, config_of
 from autocontext.errors import (
     ConfigError,
     Conflict,
@@ -58,8 +58,9 @@ from autocontext.stores.closing import Closing
 from autocontext.stores.journal import Journal
 from autocontext.stores.protocol import Position, checked_store, version_of
 from autocontext.text.rendering import status_line
-from autocontext.tokens import TokenCounter, VocabularyCounter, get_counter
+from autocontext.tokens import TokenCounter
 from autocontext.tokens.guarded import guarded
+from autocontext.tokens.registry import counter_for
 from autocontext.tools import ContextOffloadTool, lacks_reload
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         self._model, self._clock = model, clock
         self._journal = Journal(store, self.session, self._lock, self._after_entry)
         log = self._journal.log
-        counter = guarded(_counter(self.config, model), self._tell_counter)
+        counter = guarded(counter_for(self.config.token_counter, model), self._tell_counter)
         loading = Loading(counter)
         self._tokens = TokenSum(counter, log, loading.wait, window=self.config.max_token)
         self._pass_runner = PassRunner(
@@ -168,18 +169,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         `config`. `model` is a ChatModel or the name of one ("gpt-4.1-mini", "qwen-plus"). Close the memory, or use
         `with`, to close the database. Raises ConfigError and StoreError.
         """
-        memory, store = open_with_store(
-            lambda settings, summarizer, store: cls(
-                settings, summarizer, store=store, session_id=session_id, user_id=user_id, plan=plan
-            ),
-            cls.__name__,
-            url,
-            window=window,
-            config=config,
-            model=model,
-        )
-        memory.opened_store = store
-        return memory
+        return open_with_store(cls, url, window, config, model, session_id=session_id, user_id=user_id, plan=plan)
 
     def _close(self) -> Flow[None]:
         """Close the database that `open` opened; a store that was passed stays open. Closing twice does nothing."""
@@ -641,11 +631,8 @@ class AutoContextMemory(ProviderMessages, Closing):
 
             researcher = memory.child("researcher", window="16k")
         """
-        if window is not None and config is not None:
-            raise ConfigError("child: pass window or config, not both; a config has its max_token")
+        config = config_of("child", window, config, self.config)
         session_id = child_id(self.session.session_id, name)
-        if config is None:
-            config = self.config if window is None else self.config.resized(window)
         return self._session(session_id, config, self._model if model is None else open_model(model, "child"))
 
     @property
@@ -671,7 +658,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         return self._session(id_at(self.session.session_id, path), self.config, self._model)
 
     def _session(
-        self, session_id: str, config: AutoContextConfig, model: ChatModel | AsyncChatModel | None
+        self, session_id: str, config: AutoContextConfig | None, model: ChatModel | AsyncChatModel | None
     ) -> AutoContextMemory:
         from autocontext.stores.database_sessions import InMemorySessionStore  # noqa: PLC0415 (most memories have a store)
 
@@ -865,37 +852,25 @@ class AutoContextMemory(ProviderMessages, Closing):
 
 
 def open_with_store(
-    make: Callable[[AutoContextConfig | None, ChatModel | AsyncChatModel | None, DatabaseSessionStore], T],
-    owner: str,
+    of: type[T],
     url: Database | str | Path,
-    *,
     window: int | str | None,
     config: AutoContextConfig | None,
     model: ChatModel | AsyncChatModel | str | None,
-) -> tuple[T, DatabaseSessionStore]:
-    """Open a database and call `make(config, model, store)`; returns its result and the store.
-
-    The arguments are those of AutoContextMemory.open; `owner` is named in errors. If `make` fails, the database is
-    closed. Raises ConfigError and StoreError.
-    """
+    **options: Any,
+) -> T:
+    """An `of` over a database, which is its `opened_store`. It is closed again if that fails."""
     from autocontext.stores.database_sessions import DatabaseSessionStore  # noqa: PLC0415 (needs sqlite3)
 
-    settings, summarizer = config_of(owner, window, config), open_model(model, owner)
-    store = DatabaseSessionStore(url)
+    settings, summarizer = config_of(f"{of.__name__}.open", window, config), open_model(model, of.__name__)
+    store, make = DatabaseSessionStore(url), cast("Callable[..., Any]", of)
     try:
-        return make(settings, summarizer, store), store
+        opened = make(config=settings, model=summarizer, store=store, **options)
     except BaseException:
         store.close()
         raise
-
-
-def config_of(owner: str, window: int | str | None, config: AutoContextConfig | None) -> AutoContextConfig | None:
-    """The configuration that the arguments of `open` mean. Raises ConfigError for both or a wrong window."""
-    if window is None:
-        return config
-    if config is not None:
-        raise ConfigError(f"{owner}.open: pass window or config, not both; a config has its max_token")
-    return AutoContextConfig.for_window(window)
+    opened.opened_store = store
+    return cast("T", opened)
 
 
 def offered_tools(memory: AutoContextMemory) -> list[ContextOffloadTool | ContextTool]:
@@ -915,11 +890,3 @@ def learn_usage(memory: AutoContextMemory, sent: Iterable[Msg], usage: Any) -> N
             ids = [i for i, m in zip(memory._log.view_ids, memory.messages, strict=True) if id(m) in asked]  # noqa: SLF001
             if tokens and len(ids) == len(asked):
                 memory._use_count(tokens, ids)  # noqa: SLF001 (without a warning)
-
-
-def _counter(config: AutoContextConfig, model: object) -> Any:
-    """The configured counter; "auto" chooses one by the model's name, and without a name guesses."""
-    if config.token_counter != "auto":
-        return get_counter(config.token_counter)
-    name = getattr(model, "model", None)
-    return get_counter(name) if isinstance(name, str) and name else VocabularyCounter("o200k_base", exact=False)

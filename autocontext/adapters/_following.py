@@ -45,7 +45,8 @@ def with_guests(view: Iterable[tuple[str, Sequence[T]]], request: Iterable[tuple
     for message, id_ in request:
         if id_ is None:
             waiting.append(message)
-        elif waiting:
-            before[id_], waiting = waiting, []
+        else:
+            before.setdefault(id_, []).extend(waiting)
+            waiting = []
     sent = [m for id_, messages in view for m in (*before.pop(id_, ()), *messages)]
     return [*sent, *(guest for guests in before.values() for guest in guests), *waiting]
