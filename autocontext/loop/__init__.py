@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.compression.receipt import told
 from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, ModelError, short
-from autocontext.flows import DoesSteps, Flow, Operation, method, sync_and_async
+from autocontext.flows import DoesSteps, Flow, Operation, compute, method, sync_and_async
 from autocontext.flows.threads import in_thread
 from autocontext.formats.refusals import sending
 from autocontext.loop.replies import StreamedReply, at_once, creating, later, message_of
@@ -52,12 +52,11 @@ def run(
     if (done := _given(memory) or compact(memory)) is not None:
         return done
     for _ in range(max_steps):
-        agent.look()
         answer = agent.sent()
-        reply, ended = agent.add(message_of(answer), getattr(answer, "usage", None))
-        if ended:
+        reply, calls = agent.add(message_of(answer), getattr(answer, "usage", None))
+        if calls is None:
             return reply.text
-        agent.calls(reply).run()
+        calls.run()
     raise agent.without_answer()
 
 
@@ -71,14 +70,13 @@ def stream(
         yield done
         return
     for _ in range(max_steps):
-        agent.look()
         streamed = StreamedReply()
         for chunk in agent.sent(stream=True):
             yield from streamed.add(chunk)
-        reply, ended = agent.add(streamed.message(), streamed.usage)
-        if ended:
+        _, calls = agent.add(streamed.message(), streamed.usage)
+        if calls is None:
             return
-        agent.calls(reply).run()
+        calls.run()
     raise agent.without_answer()
 
 
@@ -91,12 +89,11 @@ async def arun(
     if (done := _given(memory) or await acompact(memory)) is not None:
         return done
     for _ in range(max_steps):
-        await in_thread(agent.look)
         answer = await agent.asent()
-        reply, ended = await in_thread(partial(agent.add, message_of(answer), getattr(answer, "usage", None)))
-        if ended:
+        reply, calls = await in_thread(partial(agent.add, message_of(answer), getattr(answer, "usage", None)))
+        if calls is None:
             return reply.text
-        await agent.calls(reply).arun()
+        await calls.arun()
     raise agent.without_answer()
 
 
@@ -110,15 +107,14 @@ async def astream(
         yield done
         return
     for _ in range(max_steps):
-        await in_thread(agent.look)
         streamed = StreamedReply()
         async for chunk in await agent.asent(stream=True):
             for text in streamed.add(chunk):
                 yield text
-        reply, ended = await in_thread(partial(agent.add, streamed.message(), streamed.usage))
-        if ended:
+        _, calls = await in_thread(partial(agent.add, streamed.message(), streamed.usage))
+        if calls is None:
             return
-        await agent.calls(reply).arun()
+        await calls.arun()
     raise agent.without_answer()
 
 
@@ -148,7 +144,7 @@ class _Agent(DoesSteps):
         besides = [*self._tools.schemas, *([form] if isinstance(form, Mapping) else [])]
         memory.set_overhead(INSTRUCTIONS, *besides)  # sent with each request, so it counts
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """Remember what is in view: the next reply answers that."""
         self._seen = frozenset(m.id for m in self._memory.messages)
 
@@ -159,6 +155,7 @@ class _Agent(DoesSteps):
             send = partial(self._ask, (yield method(self._memory, "to_openai")), **more)
             return (yield Operation(lambda: at_once(send()), lambda: later(send())))
 
+        yield from compute(self._look)
         return (yield from sending(ask, lambda: self._memory))
 
     sent, asent = sync_and_async(_sent)
@@ -170,11 +167,11 @@ class _Agent(DoesSteps):
         self._view = self._memory.messages
         return self._create(**self._fixed, messages=[*messages[:at], instructions, *messages[at:]], **more)
 
-    def add(self, message: dict[str, Any], usage: Any) -> tuple[Msg, bool]:
-        """Store the model's message; return it, and whether the run ends with it. `usage` is that of the request.
+    def add(self, message: dict[str, Any], usage: Any) -> tuple[Msg, Calls | None]:
+        """Store the model's message; return it and its calls, None if the run ends. `usage` is that of the request.
 
-        It does not while tools are called, or the user has said something since `look`. Raises ModelError naming the
-        field that makes it no message.
+        It does not while tools are called, or the user has said something since the request. Raises ModelError naming
+        the field that makes it no message.
         """
         try:
             read = self._memory.read(message, by_service=True)
@@ -184,7 +181,8 @@ class _Agent(DoesSteps):
             problem = str(e).removeprefix("messages[0].")
             raise ModelError(f"loop: the service's answer is no message, and was not stored: {problem}") from None
         reply = read[-1]
-        return reply, not reply.tool_uses and not self._say_after(reply)
+        ends = not reply.tool_uses and not self._say_after(reply)
+        return reply, None if ends else Calls(self._memory, self._tools, reply)
 
     def _say_after(self, reply: Msg) -> bool:
         """Put what the user has said meanwhile behind the reply, which does not answer it; False if there is nothing.
@@ -199,10 +197,6 @@ class _Agent(DoesSteps):
         if unread:
             self._memory._move_to_end(unread)  # noqa: SLF001 (for loops only, in one step)
         return bool(unread) or any(map(is_user_turn, view[at + 1 :]))
-
-    def calls(self, reply: Msg) -> Calls:
-        """The calls of the model's message."""
-        return Calls(self._memory, self._tools, reply)
 
     def without_answer(self) -> AutoContextError:
         return AutoContextError(
