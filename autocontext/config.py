@@ -371,6 +371,20 @@ def as_config(config: AutoContextConfig | None, owner: str) -> AutoContextConfig
     )
 
 
+def config_of(
+    place: str, window: int | str | None, config: AutoContextConfig | None, own: AutoContextConfig | None = None
+) -> AutoContextConfig | None:
+    """The configuration that the arguments of `open` mean, of a child with its parent's `own`.
+
+    Raises ConfigError for both or a wrong window.
+    """
+    if window is None:
+        return own if config is None else config
+    if config is not None:
+        raise ConfigError(f"{place}: pass window or config, not both; a config has its max_token")
+    return AutoContextConfig.for_window(window) if own is None else own.resized(window)
+
+
 _T = TypeVar("_T")
 _Setter: TypeAlias = Callable[[_T], "ConfigBuilder"]
 

@@ -13,14 +13,14 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
-from autocontext.compression.limits import Limits, Pacing
+from autocontext.compression.limits import Limits
 from autocontext.compression.loading import Loading
 from autocontext.compression.restoring import enlarging_entries, is_readable, made_for_less, restore_entries
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
-from autocontext.config import AutoContextConfig, as_config
+from autocontext.config import AutoContextConfig, as_config, config_of
 from autocontext.errors import (
     ConfigError,
     Conflict,
@@ -58,8 +58,9 @@ from autocontext.stores.closing import Closing
 from autocontext.stores.journal import Journal
 from autocontext.stores.protocol import Position, checked_store, version_of
 from autocontext.text.rendering import status_line
-from autocontext.tokens import TokenCounter, VocabularyCounter, get_counter
+from autocontext.tokens import TokenCounter
 from autocontext.tokens.guarded import guarded
+from autocontext.tokens.registry import counter_for
 from autocontext.tools import ContextOffloadTool, lacks_reload
 
 if TYPE_CHECKING:
@@ -75,19 +76,6 @@ _USAGE_TOO_SMALL = (
 )
 _REFUSED = "session %r: the service refused a request as too long; by our own count it had %d of %d tokens. %s"
 _COUNTER_FAILED = "session %r: the token counter: %s. What it fails on counts as bytes / 4; this is said once"
-
-
-class _Learned(NamedTuple):
-    """What a refusal has taught: `correction` in place of the one `before`."""
-
-    own: int
-    """Tokens of the view that was refused, by our own counter."""
-    before: int
-    correction: int
-    pacing: Pacing
-    """As it was before the pass."""
-    sent: Sequence[str]
-    """Ids of the view that was read last."""
 
 
 class AutoContextMemory(ProviderMessages, Closing):
@@ -139,7 +127,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         self._model, self._clock = model, clock
         self._journal = Journal(store, self.session, self._lock, self._after_entry)
         log = self._journal.log
-        counter = guarded(_counter(self.config, model), self._tell_counter)
+        counter = guarded(counter_for(self.config.token_counter, model), self._tell_counter)
         loading = Loading(counter)
         self._tokens = TokenSum(counter, log, loading.wait, window=self.config.max_token)
         self._pass_runner = PassRunner(
@@ -181,18 +169,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         `config`. `model` is a ChatModel or the name of one ("gpt-4.1-mini", "qwen-plus"). Close the memory, or use
         `with`, to close the database. Raises ConfigError and StoreError.
         """
-        memory, store = open_with_store(
-            lambda settings, summarizer, store: cls(
-                settings, summarizer, store=store, session_id=session_id, user_id=user_id, plan=plan
-            ),
-            cls.__name__,
-            url,
-            window=window,
-            config=config,
-            model=model,
-        )
-        memory.opened_store = store
-        return memory
+        return open_with_store(cls, url, window, config, model, session_id=session_id, user_id=user_id, plan=plan)
 
     def _close(self) -> Flow[None]:
         """Close the database that `open` opened; a store that was passed stays open. Closing twice does nothing."""
@@ -444,46 +421,43 @@ class AutoContextMemory(ProviderMessages, Closing):
         learned = yield from compute(self._learn_refusal)
         if learned is None:
             return not (yield from compute(lambda: self._is_in_view(self._last_read)))
+        own, is_smaller = learned
         report: CompressionReport | None = None
         problem: Exception | None = None
         try:
             report = yield method(self, "compress_if_needed", force=True)
         except Exception as e:  # noqa: BLE001 (raised below)
             problem = e
-        again = yield from compute(partial(self._after_refusal, learned, bool(report)))
+        again = yield from compute(partial(is_smaller, bool(report)))
         if problem is not None and not isinstance(problem, ContextOverflowError):  # with strict_fit
             raise problem
         told = problem if report is None else report.receipt or report.reason
-        _log.warning(_REFUSED, self.session.session_id, learned.own, self.config.max_token, told)
+        _log.warning(_REFUSED, self.session.session_id, own, self.config.max_token, told)
         return again
 
     recover, arecover = sync_and_async(_recover)
 
-    def _learn_refusal(self) -> _Learned | None:
-        """Count the view as just over the window, unless it is by our own count; None if it is as a refusal left it."""
-        with self._lock:
-            tokens, pacing = self._token_sum, self._pass_runner.pacing
-            if self._recovered == (len(self._log.entries), tokens.correction):
-                return None
-            own, before = tokens.own, tokens.correction
-            if tokens.total() <= self.config.max_token:
-                tokens.correction = self.config.max_token + 1 - own
-            return _Learned(own, before, tokens.correction, pacing, self._last_read)
+    def _learn_refusal(self) -> tuple[int, Callable[[bool], bool]] | None:
+        """Count the view as just over the window, unless it is by our own count; None if it is as a refusal left it.
 
-    def _after_refusal(self, learned: _Learned, helped: bool) -> bool:
-        """Whether the view is smaller than the one refused. Without, what was too long may be another part: forget it.
-
-        `helped`: whether the pass has changed something. Of several threads that were refused, one makes the pass.
+        Returns our own count, and what says after the pass whether the view is smaller than the one refused.
         """
         with self._lock:
-            tokens = self._token_sum
-            if helped:
-                self._recovered = (len(self._log.entries), tokens.correction)
-            elif learned.correction != learned.before:
-                unchanged = tokens.correction == learned.correction
-                tokens.correction = learned.before if unchanged else min(tokens.correction, max(0, learned.before))
-                self._pass_runner.pacing = learned.pacing
-            return helped or not self._is_in_view(learned.sent)
+            tokens, pacing, sent = self._token_sum, self._pass_runner.pacing, self._last_read
+            if self._recovered == (len(self._log.entries), tokens.correction):
+                return None
+            own, take_back = tokens.own, tokens.try_at_least(self.config.max_token + 1)
+
+        def is_smaller(helped: bool) -> bool:
+            with self._lock:
+                if helped:
+                    self._recovered = (len(self._log.entries), self._token_sum.correction)
+                elif take_back():  # what was too long may be another part
+                    self._pass_runner.pacing = pacing
+                # Of several threads that were refused, one makes the pass.
+                return helped or not self._is_in_view(sent)
+
+        return own, is_smaller
 
     def _is_in_view(self, ids: Iterable[str]) -> bool:
         with self._lock:
@@ -657,11 +631,8 @@ class AutoContextMemory(ProviderMessages, Closing):
 
             researcher = memory.child("researcher", window="16k")
         """
-        if window is not None and config is not None:
-            raise ConfigError("child: pass window or config, not both; a config has its max_token")
+        config = config_of("child", window, config, self.config)
         session_id = child_id(self.session.session_id, name)
-        if config is None:
-            config = self.config if window is None else self.config.resized(window)
         return self._session(session_id, config, self._model if model is None else open_model(model, "child"))
 
     @property
@@ -687,7 +658,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         return self._session(id_at(self.session.session_id, path), self.config, self._model)
 
     def _session(
-        self, session_id: str, config: AutoContextConfig, model: ChatModel | AsyncChatModel | None
+        self, session_id: str, config: AutoContextConfig | None, model: ChatModel | AsyncChatModel | None
     ) -> AutoContextMemory:
         from autocontext.stores.database_sessions import InMemorySessionStore  # noqa: PLC0415 (most memories have a store)
 
@@ -881,37 +852,25 @@ class AutoContextMemory(ProviderMessages, Closing):
 
 
 def open_with_store(
-    make: Callable[[AutoContextConfig | None, ChatModel | AsyncChatModel | None, DatabaseSessionStore], T],
-    owner: str,
+    of: type[T],
     url: Database | str | Path,
-    *,
     window: int | str | None,
     config: AutoContextConfig | None,
     model: ChatModel | AsyncChatModel | str | None,
-) -> tuple[T, DatabaseSessionStore]:
-    """Open a database and call `make(config, model, store)`; returns its result and the store.
-
-    The arguments are those of AutoContextMemory.open; `owner` is named in errors. If `make` fails, the database is
-    closed. Raises ConfigError and StoreError.
-    """
+    **options: Any,
+) -> T:
+    """An `of` over a database, which is its `opened_store`. It is closed again if that fails."""
     from autocontext.stores.database_sessions import DatabaseSessionStore  # noqa: PLC0415 (needs sqlite3)
 
-    settings, summarizer = config_of(owner, window, config), open_model(model, owner)
-    store = DatabaseSessionStore(url)
+    settings, summarizer = config_of(f"{of.__name__}.open", window, config), open_model(model, of.__name__)
+    store, make = DatabaseSessionStore(url), cast("Callable[..., Any]", of)
     try:
-        return make(settings, summarizer, store), store
+        opened = make(config=settings, model=summarizer, store=store, **options)
     except BaseException:
         store.close()
         raise
-
-
-def config_of(owner: str, window: int | str | None, config: AutoContextConfig | None) -> AutoContextConfig | None:
-    """The configuration that the arguments of `open` mean. Raises ConfigError for both or a wrong window."""
-    if window is None:
-        return config
-    if config is not None:
-        raise ConfigError(f"{owner}.open: pass window or config, not both; a config has its max_token")
-    return AutoContextConfig.for_window(window)
+    opened.opened_store = store
+    return cast("T", opened)
 
 
 def offered_tools(memory: AutoContextMemory) -> list[ContextOffloadTool | ContextTool]:
@@ -931,11 +890,3 @@ def learn_usage(memory: AutoContextMemory, sent: Iterable[Msg], usage: Any) -> N
             ids = [i for i, m in zip(memory._log.view_ids, memory.messages, strict=True) if id(m) in asked]  # noqa: SLF001
             if tokens and len(ids) == len(asked):
                 memory._use_count(tokens, ids)  # noqa: SLF001 (without a warning)
-
-
-def _counter(config: AutoContextConfig, model: object) -> Any:
-    """The configured counter; "auto" chooses one by the model's name, and without a name guesses."""
-    if config.token_counter != "auto":
-        return get_counter(config.token_counter)
-    name = getattr(model, "model", None)
-    return get_counter(name) if isinstance(name, str) and name else VocabularyCounter("o200k_base", exact=False)

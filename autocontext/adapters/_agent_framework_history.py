@@ -15,6 +15,7 @@ from typing import Any
 from agent_framework import Message
 
 from autocontext.adapters._agent_framework_messages import from_agent_framework, to_agent_framework
+from autocontext.adapters._following import with_guests
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
 
@@ -107,11 +108,10 @@ def _passing(message: Message, histories: Sequence[str]) -> bool:
 def shown(memory: AutoContextMemory, session: str, view: Sequence[Msg], placed: Sequence[Placed]) -> list[Message]:
     """The view as messages, marked; the framework's own where they are as they were, others' in their places."""
     own = {p.id: p.message for p in placed if p.id is not None}
-    before = _guests(placed)
     originals = memory.get_original_memory_msgs()
     said = {m.id: m.content for m in originals}
     places = {m.id: i + 1 for i, m in enumerate(originals)}
-    sent: list[Message] = []
+    written: list[tuple[str, list[Message]]] = []
     until = 0
     for msg in view:
         behind = [msg] if msg.origin is None else memory.reload(msg.origin.uuid)
@@ -121,17 +121,5 @@ def shown(memory: AutoContextMemory, session: str, view: Sequence[Msg], placed: 
         message = copy.copy(kept) if kept is not None else to_agent_framework([msg])[0]
         mark = {"session": session, "id": msg.id, "until": until}
         message.additional_properties = {**message.additional_properties, MARK: mark}
-        sent += [*before.pop(msg.id, ()), message]
-    return [*sent, *(guest for guests in before.values() for guest in guests)]
-
-
-def _guests(placed: Sequence[Placed]) -> dict[str | None, list[Message]]:
-    """The messages that pass through, by the id of the message that they stand before."""
-    guests: dict[str | None, list[Message]] = {}
-    waiting: list[Message] = []
-    for p in placed:
-        if p.id is None:
-            waiting.append(p.message)
-        elif waiting:
-            guests[p.id], waiting = waiting, []
-    return {**guests, None: waiting} if waiting else guests
+        written.append((msg.id, [message]))
+    return with_guests(written, ((p.message, p.id) for p in placed))

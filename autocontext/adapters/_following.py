@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from autocontext.flows.logs import logger
 from autocontext.memory import AutoContextMemory
 
+T = TypeVar("T")
 _log = logger(__name__)
 _warned: weakref.WeakSet[AutoContextMemory] = weakref.WeakSet()
 """Memories about which a second compression has been reported."""
@@ -31,3 +33,20 @@ def first_new(memory: AutoContextMemory, ids: Sequence[str]) -> int:
             strange,
         )
     return start
+
+
+def with_guests(view: Iterable[tuple[str, Sequence[T]]], request: Iterable[tuple[T, str | None]]) -> list[T]:
+    """The view's messages by id, and those of a request that only pass through (id None) before what they stand before.
+
+    Behind all are those that stand before nothing in view.
+    """
+    before: dict[str, list[T]] = {}
+    waiting: list[T] = []
+    for message, id_ in request:
+        if id_ is None:
+            waiting.append(message)
+        else:
+            before.setdefault(id_, []).extend(waiting)
+            waiting = []
+    sent = [m for id_, messages in view for m in (*before.pop(id_, ()), *messages)]
+    return [*sent, *(guest for guests in before.values() for guest in guests), *waiting]

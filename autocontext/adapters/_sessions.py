@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, Unpack
 
 from autocontext.adapters.options import MemoryOptions
@@ -37,7 +38,9 @@ class Sessions:
             raise ConfigError(
                 f"{', '.join(conflicts)}: the memory that is passed has its own; pass the one or the other"
             )
-        self._options = options
+        self.config = options.get("config") if memory is None else memory.config
+        """The configuration of all memories."""
+        self._open = partial(AutoContextMemory, self.config, options.get("model"), plan=options.get("plan"))
         self._store: SessionStore = options.get("store") or InMemorySessionStore()
         self._keeps = options.get("store") is not None
         self._user_id = options.get("user_id", "")
@@ -50,18 +53,13 @@ class Sessions:
         if memory is not None and plan is not None:
             memory.attach_plan_note(plan)
         if memory is None and session_id is not None:
-            self.bound = self._open(session_id, self._user_id, self._store)
-
-    @property
-    def config(self) -> AutoContextConfig | None:
-        """The configuration of all memories."""
-        return self.bound.config if self.bound is not None else self._options.get("config")
+            self.bound = self._open(store=self._store, session_id=session_id, user_id=self._user_id)
 
     def one(self) -> AutoContextMemory:
         """The memory of an adapter that serves one conversation; opened now if none was named."""
         with self._lock:
             if self.bound is None:
-                self.bound = self._open(None, self._user_id, self._store)
+                self.bound = self._open(store=self._store, user_id=self._user_id)
             return self.bound
 
     def of(self, session_id: str, user_id: str | None = None, *, kept: bool = True) -> AutoContextMemory:
@@ -75,7 +73,8 @@ class Sessions:
                 self._check(key, kept=kept)
                 return self.bound
             if (memory := self._memories.get(key)) is None:
-                memory = self._open(session_id, key[0], self._store) if kept else self._open(None, key[0])
+                place: dict[str, Any] = {"store": self._store, "session_id": session_id} if kept else {}
+                memory = self._open(**place, user_id=key[0])
                 self._memories.put(key, memory)
             return memory
 
@@ -92,7 +91,8 @@ class Sessions:
                 if memory is self._passed:
                     raise
                 if memory is self.bound:
-                    self.bound = self._open(memory.session.session_id, memory.session.user_id, self._store)
+                    own_user, own_session = memory.session
+                    self.bound = self._open(store=self._store, session_id=own_session, user_id=own_user)
                 else:
                     self._memories.drop(self._key(session_id, user_id))
             memory = self.of(session_id, user_id, kept=kept)
@@ -122,17 +122,6 @@ class Sessions:
                 f"session_id: this adapter is bound to one conversation ({self._bound_key[1]!r}) and was asked for "
                 f"another one ({key[1]!r}); leave memory and session_id out, and each has a memory of its own"
             )
-
-    def _open(self, session_id: str | None, user_id: str, store: SessionStore | None = None) -> AutoContextMemory:
-        options = self._options
-        return AutoContextMemory(
-            options.get("config"),
-            options.get("model"),
-            store=store,
-            session_id=session_id,
-            user_id=user_id,
-            plan=options.get("plan"),
-        )
 
 
 def described(config: AutoContextConfig | None) -> list[dict[str, Any]]:

@@ -19,7 +19,9 @@ from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.flows.logs import logger
+from autocontext.formats.refusals import asent
 from autocontext.formats.sendable import sendable
+from autocontext.formats.usage import with_cached
 from autocontext.memory import AutoContextMemory, learn_usage, offered_tools
 from autocontext.messages import Msg
 from autocontext.tools import INSTRUCTIONS
@@ -171,12 +173,7 @@ class _Compressing(ChatMiddleware):
             await call_next()
 
         context.stream_result_hooks.append(self._keep)
-        try:
-            await ask()
-        except Exception as e:
-            if not await self._memory.arecover(e):
-                raise
-            await ask()
+        await asent(ask, lambda: self._memory)
         if isinstance(context.result, ResponseStream):
             context.result = self._opened(context, context.result, ask)
         elif isinstance(context.result, ChatResponse):
@@ -189,48 +186,34 @@ class _Compressing(ChatMiddleware):
         answers: list[ChatResponse] = []
 
         async def updates() -> AsyncIterator[Any]:
-            begun = False
-            try:
-                async with stream:
-                    async for update in stream:
-                        begun = True
-                        yield update
-                    answers.append(await stream.get_final_response())
-            except Exception as e:
-                if begun or not await self._memory.arecover(e):
-                    raise
-            else:
-                return
-            await ask()
-            again: Any = context.result
-            async with again:
-                async for update in again:
-                    yield update
-                answers.append(await again.get_final_response())
+            reading, begun = stream, False
+            while not answers:
+                try:
+                    async with reading:
+                        async for update in reading:
+                            begun = True
+                            yield update
+                        answers.append(await reading.get_final_response())
+                except Exception as e:
+                    if begun or not await self._memory.arecover(e):
+                        raise
+                    await ask()
+                    reading, begun = context.result, True
 
         return ResponseStream(updates(), finalizer=lambda _: answers[-1])
 
     def _keep(self, answer: ChatResponse) -> None:
-        """Learn how the service has counted the request, and keep calls."""
+        """Learn how the service has counted the request, and keep an answer that calls tools."""
         learn_usage(self._memory, self._view, _input_tokens(answer.usage_details or {}, is_streamed=self._is_streamed))
-        self._keep_calls(answer)
-
-    def _keep_calls(self, answer: ChatResponse) -> None:
-        """Keep an answer that calls tools before they run: a process that ends within one leaves it in the memory."""
+        # Before the tools run: a process that ends within one leaves the call in the memory.
         if any(kind == "function_call" for m in answer.messages for kind, _ in _calls_and_results(m)):
             self._memory.add_messages(_with_new_ids(self._memory, answer.messages))
 
 
 def _input_tokens(details: Mapping[str, Any], *, is_streamed: bool) -> Any:
-    """The input tokens of a request; None if it is not sure that they are those of one.
-
-    Anthropic's count leaves out what its cache had; of a stream, the framework adds up two that each tell the whole.
-    """
-    tokens = details.get("input_token_count")
+    """The input tokens of a request; None of Anthropic's stream, of which two that each tell the whole are added up."""
     beside = [n for key, n in details.items() if key.startswith("anthropic.cache_") and isinstance(n, int)]
-    if not beside or not isinstance(tokens, int):
-        return tokens
-    return None if is_streamed else tokens + sum(beside)
+    return None if beside and is_streamed else with_cached(details.get("input_token_count"), beside)
 
 
 def _besides(options: Mapping[str, Any]) -> list[str | dict[str, Any]]:

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
+from autocontext.formats.refusals import asent
+from autocontext.formats.usage import with_cached
 from autocontext.memory import AutoContextMemory, learn_usage
 from autocontext.plan import plan_of
 from autocontext.tools import INSTRUCTIONS
@@ -104,12 +107,8 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
 
     async def on_model_call(self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]) -> Any:
         """Call the model with the memory's view; what is refused as too long is made smaller and sent once more."""
-        try:
-            return await self._ask(agent, input_kwargs, next_handler)
-        except Exception as e:
-            if not await self._sessions.of(agent.state.session_id).arecover(e):
-                raise
-        return await self._ask(agent, input_kwargs, next_handler)
+        ask = partial(self._ask, agent, input_kwargs, next_handler)
+        return await asent(ask, lambda: self._sessions.of(agent.state.session_id))
 
     async def on_acting(
         self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
@@ -197,9 +196,7 @@ async def _watched(answer: AsyncGenerator[Any, None], learn: Callable[[Any], Non
 
 
 def _input_tokens(usage: Any, model: object) -> Any:
-    """The input tokens of a request; Anthropic's count leaves out what its cache had."""
-    tokens = getattr(usage, "input_tokens", None)
-    if not isinstance(model, AnthropicChatModel) or not isinstance(tokens, int):
-        return tokens
-    beside = (usage.cache_creation_input_tokens, usage.cache_input_tokens)
-    return tokens + sum(n for n in beside if isinstance(n, int))
+    """The input tokens of a request, by whichever model."""
+    if usage is None or not isinstance(model, AnthropicChatModel):
+        return getattr(usage, "input_tokens", None)
+    return with_cached(usage.input_tokens, (usage.cache_creation_input_tokens, usage.cache_input_tokens))

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Unpack
 
 from pydantic import WithJsonSchema
 
-from autocontext.adapters._following import first_new
+from autocontext.adapters._following import first_new, with_guests
 from autocontext.adapters._sessions import Sessions, described
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import MissingExtraError
+from autocontext.flows import DoesSteps, Flow, method, operation, sync_and_async
 from autocontext.flows.forking import fork_lock
+from autocontext.formats.refusals import sending
 from autocontext.memory import AutoContextMemory, learn_usage
 from autocontext.messages import Msg, is_compressed
 from autocontext.plan import plan_of
@@ -60,7 +63,7 @@ class AutoContextState(AgentState):
     autocontext_session: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]  # type: ignore[valid-type]  # Any here
 
 
-class AutoContextMiddleware(Openable, AgentMiddleware):
+class AutoContextMiddleware(Openable, DoesSteps, AgentMiddleware):
     """Sends the model the memory's view instead of the whole state, and gives the agent `context_reload`.
 
     With `memory` or `session_id` it serves that one conversation; otherwise one memory for each `thread_id` (and
@@ -75,8 +78,8 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         super().__init__()
         self._sessions = Sessions(memory, **options)
         self._has_plan = options.get("plan") is not None
-        self._schemas: tuple[list[Any], list[dict[str, Any]]] = ([], [])
-        self._output: tuple[Any, list[dict[str, Any]]] = (None, [])
+        self._known: tuple[list[Any], tuple[list[Any], list[Any]]] = ([], ([], []))
+        """The schemas of the last request, and what they were made of."""
         self._following = fork_lock()
         self._held: Kept[str, frozenset[str]] = Kept(_MAX_HELD, forgotten=False)
         self.tools: Sequence[BaseTool] = [_tool(tool, self._memory_of) for tool in described(self._sessions.config)]
@@ -106,52 +109,27 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
             self._sessions.forget(session["id"], session["user"])
         return {"autocontext_session": {**session, "held": [m.id for m in state["messages"]]}}
 
-    def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:
+    def _wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Flow[Any]:
         """Call the model with the memory's view; what is refused as too long is made smaller and sent once more."""
 
-        def ask() -> Any:
+        def ask() -> Flow[Any]:
             memory, history = self._prepare(request)
-            view = memory.get_messages()
-            response = handler(self._request(request, history, view, memory.as_sent(view)))
+            view = yield method(memory, "get_messages")
+            response = yield operation(handler, handler, self._request(request, history, view, memory.as_sent(view)))
             learn_usage(memory, view, _usage(response))
             return response
 
-        try:
-            return ask()
-        except Exception as e:
-            if not self._memory_of(request.state).recover(e):
-                raise
-        return ask()
+        return (yield from sending(ask, partial(self._memory_of, request.state)))
 
-    async def awrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]) -> Any:
-        """The same for asynchronous runs."""
-
-        async def ask() -> Any:
-            memory, history = self._prepare(request)
-            view = await memory.aget_messages()
-            response = await handler(self._request(request, history, view, memory.as_sent(view)))
-            learn_usage(memory, view, _usage(response))
-            return response
-
-        try:
-            return await ask()
-        except Exception as e:
-            if not await self._memory_of(request.state).arecover(e):
-                raise
-        return await ask()
+    wrap_model_call, awrap_model_call = sync_and_async(_wrap_model_call)
 
     # Here and not right after the model's answer: other middleware may still edit or redact the calls there.
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Flow[Any]:
         """Keep the call before the tool runs: a process that ends within the tool leaves it in the memory."""
         self._follow(request.state, request.state["messages"])
-        return handler(request)
+        return (yield operation(handler, handler, request))
 
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> Any:
-        """The same for asynchronous runs."""
-        self._follow(request.state, request.state["messages"])
-        return await handler(request)
+    wrap_tool_call, awrap_tool_call = sync_and_async(_wrap_tool_call)
 
     # ------------------------------------------------------------------------------------------------------- parts
     def _memory_of(self, state: Any) -> AutoContextMemory:
@@ -202,9 +180,9 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         if todos and not self._has_plan:
             memory.attach_plan_note(plan_of("to-do list", ((t["content"], t["status"]) for t in todos)))
         besides = [*(m.text for m in _passing(request, history)), *_longer(request, history, memory.messages)]
-        schemas = [*self._tool_schemas(request), *self._output_schemas(request.response_format)]
+        tools, outputs = self._schemas(request)
         system = self._system(request)
-        memory.set_overhead("" if system is None else system.text, *besides, *schemas)
+        memory.set_overhead("" if system is None else system.text, *besides, *tools, *outputs)
         return memory, history
 
     def _request(
@@ -214,17 +192,22 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         unchanged, said = {id(msg) for msg in view}, {m.id: m for m in history}
         own = {msg.id: said[msg.id] for msg in sent if id(msg) in unchanged and msg.id in said}
         own |= _copies(request, said)
-        before, behind = _guests(request, history, {msg.id for msg in sent})
-        messages: list[Any] = []
-        for msg in sent:
-            messages.extend(before.pop(msg.id, ()))
-            messages.extend(to_langchain([msg]) if is_compressed(msg) or msg.id not in own else [own[msg.id]])
-        return request.override(messages=[*messages, *behind], system_message=self._system(request))
+        passing, shown = {id(m) for m in _passing(request, history)}, {msg.id for msg in sent}
+        # Nothing goes between a call and its results: what stood there may be out of view by now.
+        placed = [
+            (m, None if id(m) in passing else str(m.id))
+            for m in request.messages
+            if id(m) in passing or (m.id in shown and not isinstance(m, ToolMessage))
+        ]
+        written = [
+            (msg.id, to_langchain([msg]) if is_compressed(msg) or msg.id not in own else [own[msg.id]]) for msg in sent
+        ]
+        return request.override(messages=with_guests(written, placed), system_message=self._system(request))
 
     def _system(self, request: ModelRequest) -> SystemMessage | None:
         """The system message with the instructions for tags at its end, where the request has the reload tool."""
         system = request.system_message
-        if not offers_reload(self._tool_schemas(request)):
+        if not offers_reload(self._schemas(request)[0]):
             return system
         if system is None:
             return SystemMessage(content=INSTRUCTIONS)
@@ -232,26 +215,21 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
             return system.model_copy(update={"content": f"{system.content}\n\n{INSTRUCTIONS}"})
         return system.model_copy(update={"content": [*system.content, {"type": "text", "text": INSTRUCTIONS}]})
 
-    def _tool_schemas(self, request: ModelRequest) -> list[dict[str, Any]]:
+    def _schemas(self, request: ModelRequest) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Those of the tools, and of the final answer."""
         # With a schema for the provider, LangChain makes those of the tools strict, too, which adds to them.
         strict = None if isinstance(request.response_format, ToolStrategy | None) else True
-        known, schemas = self._schemas
-        tools = [strict, *request.tools]
-        if len(known) != len(tools) or any(a is not b for a, b in zip(known, tools, strict=True)):
-            schemas = [convert_to_openai_tool(tool, strict=strict) for tool in request.tools]
-            self._schemas = (tools, schemas)
-        return schemas
-
-    def _output_schemas(self, form: Any) -> list[dict[str, Any]]:
-        """What the final answer must look like: a schema for the provider, or one tool for each schema."""
-        known, schemas = self._output
-        if form is not known:
-            schemas = _output_schemas(form)
-            self._output = (form, schemas)
+        known, schemas = self._known
+        given = [request.response_format, *request.tools]
+        if len(known) != len(given) or any(a is not b for a, b in zip(known, given, strict=True)):
+            tools = [convert_to_openai_tool(tool, strict=strict) for tool in request.tools]
+            schemas = tools, _output_schemas(request.response_format)
+            self._known = given, schemas
         return schemas
 
 
 def _output_schemas(form: Any) -> list[dict[str, Any]]:
+    """What the final answer must look like: a schema for the provider, or one tool for each schema."""
     if form is None:
         return []
     if isinstance(form, ProviderStrategy):
@@ -322,24 +300,6 @@ def _passing(request: ModelRequest, history: list[BaseMessage]) -> list[BaseMess
     """What other middleware has put into this request alone: it is sent, and not remembered."""
     held = {id(m) for m in history} | {m.id for m in history}
     return [m for m in request.messages if id(m) not in held and (m.id is None or m.id not in held)]
-
-
-def _guests(
-    request: ModelRequest, history: list[BaseMessage], shown: set[str]
-) -> tuple[dict[str, list[BaseMessage]], list[BaseMessage]]:
-    """What passes through: by the id of the message in view that it stands before, and what stands behind all.
-
-    Nothing goes between a call and its results: what stood there may be out of view by now.
-    """
-    passing = {id(m) for m in _passing(request, history)}
-    before: dict[str, list[BaseMessage]] = {}
-    waiting: list[BaseMessage] = []
-    for message in request.messages:
-        if id(message) in passing:
-            waiting.append(message)
-        elif waiting and message.id in shown and not isinstance(message, ToolMessage):
-            before[str(message.id)], waiting = waiting, []
-    return before, waiting
 
 
 def _longer(request: ModelRequest, history: list[BaseMessage], view: list[Msg]) -> list[str]:

@@ -225,7 +225,7 @@ def _write_result(msg: Msg, block: ToolResultBlock, index: int) -> ToolMessage:
 
 def _write_content(blocks: Sequence[Any], shape: Any, *, role: str) -> Any:
     """The content: in parts where it came in parts, or where a text cannot hold it."""
-    shown = [b for b in blocks if not isinstance(b, ThinkingBlock | ToolUseBlock) or "part" in _known(b) or _own(b)]
+    shown = [b for b in blocks if not isinstance(b, ThinkingBlock | ToolUseBlock) or {"part", "own"} & _known(b).keys()]
     if shape == "parts" or not all(map(_plain, shown)):
         if role == "assistant" and shape != "parts":
             return "\n".join(map(stand_in, (b for b in shown if not isinstance(b, ThinkingBlock | ToolUseBlock))))
@@ -270,7 +270,3 @@ def _write_invalid(block: ToolUseBlock) -> dict[str, Any]:
 def _call_id(block: ToolUseBlock) -> str | None:
     """A call's id; None for one that came without any."""
     return None if _known(block).get("unnumbered") else block.id
-
-
-def _own(block: Any) -> bool:
-    return bool(_known(block).get("own"))

@@ -114,16 +114,7 @@ class Openable:
         known = [name for name in inspect.signature(cls).parameters if name not in ("memory", "store")]
         refuse_unknown(f"{cls.__name__}.open", own, ["window", *known])
         options = {"session_id": session_id, "user_id": user_id, "plan": plan, **own}
-        adapter, store = open_with_store(
-            lambda settings, summarizer, store: cls(config=settings, model=summarizer, store=store, **options),  # type: ignore[call-arg]  # adapters take MemoryOptions
-            cls.__name__,
-            url,
-            window=window,
-            config=config,
-            model=model,
-        )
-        adapter.opened_store = store
-        return adapter
+        return open_with_store(cls, url, window, config, model, **options)
 
     def close(self) -> None:
         """Close the database that `open` opened; a store that was passed stays open. Closing twice does nothing."""

@@ -165,7 +165,7 @@ class _Engine:
             if isinstance(strategy, Shorten):
                 changed = yield from self._make_room(strategy)
             changed |= yield from self._run_strategy(strategy)
-            if (changed and self.config.escalation == "single") or self._fits():
+            if (changed and self.config.escalation == "single") or self.budget.met():
                 break
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._last_resort()
@@ -202,7 +202,7 @@ class _Engine:
 
     def _let_notes_grow(self) -> Generator[Step, Sent, None]:
         """Where the pass has ended under its target, give notes that earlier ones made small their room back."""
-        if self.account.changed and self._fits() and self._wanted_by_notes():
+        if self.account.changed and self.budget.met() and self._wanted_by_notes():
             yield from self._run_strategy(self.growth, spare=self._room_to_grow())
 
     def _room_to_grow(self) -> int:
@@ -254,7 +254,7 @@ class _Engine:
         """Fold until the target is met; then, while the view is over the window, cut what is long in it."""
         progress = True
         asks = self._asks
-        while not self._fits() and progress:
+        while not self.budget.met() and progress:
             progress = yield from self._run_strategy(self._fold(asks=asks))
             # One call a pass is enough. If there is no room for the model's text, the ledger alone may fit.
             progress, asks = progress or asks, False
@@ -268,20 +268,20 @@ class _Engine:
         """
         for read, new, gives in _CUTS:
             progress = True
-            while (excess := self._overflow()) and progress:
+            while (excess := self.budget.overflow()) and progress:
                 progress = yield from self._run_strategy(self._fold(excess, shortens=True, gives=gives))
-                if excess := self._overflow():
+                if excess := self.budget.overflow():
                     cut = self._previews(excess, unread=False, least=read, gives=gives)
                     progress |= yield from self._run_strategy(cut)
-                if (excess := self._overflow()) and new and not progress:
+                if (excess := self.budget.overflow()) and new and not progress:
                     progress = yield from self._run_strategy(Pastes(self.config, self.hand_over, excess, latest=False))
-                if (excess := self._overflow()) and new and not progress:
+                if (excess := self.budget.overflow()) and new and not progress:
                     cut = self._previews(excess, unread=True, least=new, gives=gives)
                     progress = yield from self._run_strategy(cut)
-                if (excess := self._overflow()) and new:
+                if (excess := self.budget.overflow()) and new:
                     progress |= yield from self._run_strategy(self._fold(excess, last_resort=True, gives=gives))
         progress = True
-        while (excess := self._overflow()) and progress:
+        while (excess := self.budget.overflow()) and progress:
             progress = yield from self._run_strategy(Pastes(self.config, self.hand_over, excess))
         progress = self._can_fit()
         while progress and (excess := self.budget.over_window()):
@@ -303,44 +303,19 @@ class _Engine:
         config, number = self._giving if gives else self.config, self.hand_over.number_of_one
         return Previews(config, number, excess, unread=unread, least=least, users=users)
 
-    def _fold(
-        self,
-        overflow: int = 0,
-        *,
-        asks: bool = False,
-        shortens: bool = False,
-        last_resort: bool = False,
-        bare: bool = False,
-        gives: bool = False,
-        savings: Sequence[int] = (),
-    ) -> Fold:
-        """A fold that reaches the target, or one that only takes what is over the window.
+    def _fold(self, overflow: int = 0, *, gives: bool = False, **how: Any) -> Fold:
+        """A fold that reaches the target, or one that only takes what is over the window; `how` is for Fold.
 
         `gives`: it also takes instruction files.
         """
+        config = self._giving if gives else self.config
         messages, tokens = (0, overflow) if overflow else self.budget.excess()
-        return Fold(
-            self._giving if gives else self.config,
-            self.hand_over,
-            excess_messages=messages,
-            excess_tokens=tokens,
-            asks=asks,
-            shortens=shortens,
-            last_resort=last_resort,
-            bare=bare,
-            savings=savings,
-        )
+        return Fold(config, self.hand_over, excess_messages=messages, excess_tokens=tokens, **how)
 
     @property
     def _asks(self) -> bool:
         """Whether the user's model may be asked for notes in this pass."""
         return self.options.asks and not self.breaker_open
-
-    def _fits(self) -> bool:
-        return self.budget.met()
-
-    def _overflow(self) -> int:
-        return self.budget.overflow()
 
     def _outcome(self) -> tuple[Outcome, str]:
         changed = self.account.changed

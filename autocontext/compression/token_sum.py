@@ -310,6 +310,21 @@ class TokenSum:
         if not (self._anchored or self._overhead_anchored):
             self._learn_fixed()
 
+    def try_at_least(self, tokens: int) -> Callable[[], bool]:
+        """Count the view as so many tokens, unless it is more: what a service that refuses it says.
+
+        Returns what takes the correction back, or what a pass has left of it, and says whether there was one.
+        """
+        own, before = self.own, self.correction
+        self.correction = tried = max(before, tokens - own)
+
+        def take_back() -> bool:
+            if tried != before:
+                self.correction = before if self.correction == tried else min(self.correction, max(0, before))
+            return tried != before
+
+        return take_back
+
     def _learn_fixed(self) -> None:
         """Tell from two counts of views of different size which part of the correction is fixed."""
         own, correction = self.own, self.correction

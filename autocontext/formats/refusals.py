@@ -1,12 +1,15 @@
-"""Whether a service has refused a request because it was too long, which each says in its own words."""
+"""Requests that a service refuses because they are too long, which each says in its own words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 from autocontext.errors import told
+from autocontext.flows import Flow, Operation, ado, arun, method
+
+T = TypeVar("T")
 
 _STATUSES = (400, 413, 422)
 
@@ -45,6 +48,29 @@ def is_too_long(error: BaseException) -> bool:
         return True
     said = " ".join([type(error).__name__, *_said(code), *(_said(body) or _said(told(error)))])
     return bool(_TOO_LONG.search(said)) and not _TOO_FAST.search(said)
+
+
+def sending(ask: Callable[[], Flow[T]], memory: Callable[[], Any]) -> Flow[T]:
+    """The answer to a request; one that is refused as too long is made smaller by the `memory`, and sent once more.
+
+    `ask` takes what the memory shows then.
+    """
+    try:
+        return (yield from ask())
+    except Exception as e:
+        if not (yield method(memory(), "recover", e)):
+            raise
+    return (yield from ask())
+
+
+async def asent(ask: Callable[[], Awaitable[T]], memory: Callable[[], Any]) -> T:
+    """`sending` where there are asynchronous requests only."""
+
+    def asking() -> Flow[T]:
+        answer: T = yield Operation(ask, ask)
+        return answer
+
+    return await arun(sending(asking, memory), ado)
 
 
 def _said(part: Any) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from autocontext.errors import InvalidMessage, short
@@ -23,9 +23,7 @@ def input_tokens_of(usage: Any) -> int:
         given = usage if isinstance(usage, Mapping) else {key: getattr(usage, key, None) for key in _KEYS}
         tokens = given.get("prompt_tokens")
         if tokens is None:
-            tokens = given.get("input_tokens")
-            if isinstance(tokens, int):
-                tokens += sum(given.get(key) or 0 for key in _BESIDE)
+            tokens = with_cached(given.get("input_tokens"), (given.get(key) for key in _BESIDE))
     if not isinstance(tokens, int):
         raise InvalidMessage(
             f"record_usage: {short(usage)} has no count of input tokens; pass the reply's usage, or the number"
@@ -33,3 +31,8 @@ def input_tokens_of(usage: Any) -> int:
     if tokens < 0:
         raise InvalidMessage(f"record_usage: input_tokens must be 0 or more (got {tokens})")
     return tokens
+
+
+def with_cached(tokens: Any, beside: Iterable[Any]) -> Any:
+    """Anthropic's count with those `beside` it, where they are told; what is no count stays as it is."""
+    return tokens + sum(n for n in beside if isinstance(n, int)) if isinstance(tokens, int) else tokens

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.compression.receipt import told
 from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, ModelError, short
+from autocontext.flows import DoesSteps, Flow, Operation, compute, method, sync_and_async
 from autocontext.flows.threads import in_thread
+from autocontext.formats.refusals import sending
 from autocontext.loop.replies import StreamedReply, at_once, creating, later, message_of
 from autocontext.loop.tools import Calls, Tool, ToolObject, Toolset, with_memory
 from autocontext.memory import AutoContextMemory, learn_usage
@@ -50,12 +52,11 @@ def run(
     if (done := _given(memory) or compact(memory)) is not None:
         return done
     for _ in range(max_steps):
-        agent.look()
         answer = agent.sent()
-        reply, ended = agent.add(message_of(answer), getattr(answer, "usage", None))
-        if ended:
+        reply, calls = agent.add(message_of(answer), getattr(answer, "usage", None))
+        if calls is None:
             return reply.text
-        agent.calls(reply).run()
+        calls.run()
     raise agent.without_answer()
 
 
@@ -69,14 +70,13 @@ def stream(
         yield done
         return
     for _ in range(max_steps):
-        agent.look()
         streamed = StreamedReply()
         for chunk in agent.sent(stream=True):
             yield from streamed.add(chunk)
-        reply, ended = agent.add(streamed.message(), streamed.usage)
-        if ended:
+        _, calls = agent.add(streamed.message(), streamed.usage)
+        if calls is None:
             return
-        agent.calls(reply).run()
+        calls.run()
     raise agent.without_answer()
 
 
@@ -89,12 +89,11 @@ async def arun(
     if (done := _given(memory) or await acompact(memory)) is not None:
         return done
     for _ in range(max_steps):
-        await in_thread(agent.look)
         answer = await agent.asent()
-        reply, ended = await in_thread(partial(agent.add, message_of(answer), getattr(answer, "usage", None)))
-        if ended:
+        reply, calls = await in_thread(partial(agent.add, message_of(answer), getattr(answer, "usage", None)))
+        if calls is None:
             return reply.text
-        await agent.calls(reply).arun()
+        await calls.arun()
     raise agent.without_answer()
 
 
@@ -108,15 +107,14 @@ async def astream(
         yield done
         return
     for _ in range(max_steps):
-        await in_thread(agent.look)
         streamed = StreamedReply()
         async for chunk in await agent.asent(stream=True):
             for text in streamed.add(chunk):
                 yield text
-        reply, ended = await in_thread(partial(agent.add, streamed.message(), streamed.usage))
-        if ended:
+        _, calls = await in_thread(partial(agent.add, streamed.message(), streamed.usage))
+        if calls is None:
             return
-        await agent.calls(reply).arun()
+        await calls.arun()
     raise agent.without_answer()
 
 
@@ -127,7 +125,7 @@ def _given(memory: AutoContextMemory) -> str | None:
     return text if text.strip() else None
 
 
-class _Agent:
+class _Agent(DoesSteps):
     """The requests and the tool calls of one run."""
 
     def __init__(
@@ -141,57 +139,50 @@ class _Agent:
         self._memory, self._tools, self._steps = memory, Toolset(with_memory(tools, memory)), max_steps
         self._fixed = {"tools": self._tools.schemas, **fixed}
         self._seen: frozenset[str] = frozenset()
-        self._sent: list[Msg] = []
+        self._view: list[Msg] = []
         form = fixed.get("response_format")
         besides = [*self._tools.schemas, *([form] if isinstance(form, Mapping) else [])]
         memory.set_overhead(INSTRUCTIONS, *besides)  # sent with each request, so it counts
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """Remember what is in view: the next reply answers that."""
         self._seen = frozenset(m.id for m in self._memory.messages)
 
-    def sent(self, **more: Any) -> Any:
+    def _sent(self, /, **more: Any) -> Flow[Any]:
         """The service's answer; a request that it refuses as too long is made smaller and sent once more."""
-        messages = self._memory.to_openai()
-        try:
-            return at_once(self._ask(messages, **more))
-        except Exception as e:
-            if not self._memory.recover(e):
-                raise
-        return at_once(self._ask(self._memory.to_openai(), **more))
 
-    async def asent(self, **more: Any) -> Any:
-        """`sent` for asynchronous callers."""
-        messages = await self._memory.ato_openai()
-        try:
-            return await later(self._ask(messages, **more))
-        except Exception as e:
-            if not await self._memory.arecover(e):
-                raise
-        return await later(self._ask(await self._memory.ato_openai(), **more))
+        def ask() -> Flow[Any]:
+            send = partial(self._ask, (yield method(self._memory, "to_openai")), **more)
+            return (yield Operation(lambda: at_once(send()), lambda: later(send())))
+
+        yield from compute(self._look)
+        return (yield from sending(ask, lambda: self._memory))
+
+    sent, asent = sync_and_async(_sent)
 
     def _ask(self, messages: list[dict[str, Any]], **more: Any) -> Any:
         """Send a request; instructions about condensed texts follow the leading system messages."""
         at = next((i for i, m in enumerate(messages) if m["role"] not in ("system", "developer")), len(messages))
         instructions = {"role": "system", "content": INSTRUCTIONS}
-        self._sent = self._memory.messages
+        self._view = self._memory.messages
         return self._create(**self._fixed, messages=[*messages[:at], instructions, *messages[at:]], **more)
 
-    def add(self, message: dict[str, Any], usage: Any) -> tuple[Msg, bool]:
-        """Store the model's message; return it, and whether the run ends with it. `usage` is that of the request.
+    def add(self, message: dict[str, Any], usage: Any) -> tuple[Msg, Calls | None]:
+        """Store the model's message; return it and its calls, None if the run ends. `usage` is that of the request.
 
-        It does not while tools are called, or the user has said something since `look`. Raises ModelError naming the
-        field that makes it no message.
+        It does not while tools are called, or the user has said something since the request. Raises ModelError naming
+        the field that makes it no message.
         """
         try:
             read = self._memory.read(message, by_service=True)
-            learn_usage(self._memory, self._sent, usage)
+            learn_usage(self._memory, self._view, usage)
             self._memory.add(read)
         except InvalidMessage as e:
             problem = str(e).removeprefix("messages[0].")
             raise ModelError(f"loop: the service's answer is no message, and was not stored: {problem}") from None
         reply = read[-1]
-        return reply, not reply.tool_uses and not self._say_after(reply)
+        ends = not reply.tool_uses and not self._say_after(reply)
+        return reply, None if ends else Calls(self._memory, self._tools, reply)
 
     def _say_after(self, reply: Msg) -> bool:
         """Put what the user has said meanwhile behind the reply, which does not answer it; False if there is nothing.
@@ -206,10 +197,6 @@ class _Agent:
         if unread:
             self._memory._move_to_end(unread)  # noqa: SLF001 (for loops only, in one step)
         return bool(unread) or any(map(is_user_turn, view[at + 1 :]))
-
-    def calls(self, reply: Msg) -> Calls:
-        """The calls of the model's message."""
-        return Calls(self._memory, self._tools, reply)
 
     def without_answer(self) -> AutoContextError:
         return AutoContextError(

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 from autocontext.caches import forget_texts
-from autocontext.config import AutoContextConfig
+from autocontext.config import AutoContextConfig, config_of
 from autocontext.content import PrunePolicy
 from autocontext.content.store import DatabaseContentStore
 from autocontext.errors import ConfigError
 from autocontext.flows.forking import import_before_fork
 from autocontext.history.cached import cached_property
-from autocontext.memory import AutoContextMemory, config_of
+from autocontext.memory import AutoContextMemory
 from autocontext.models.opening import open_model
 from autocontext.stores import SessionKey
 from autocontext.stores.checks import check_texts, check_whole, plain
@@ -105,7 +105,7 @@ class AutoContext(DatabasePart):
         return cls(
             url,
             model=open_model(model, cls.__name__),
-            config=config_of(cls.__name__, window, config),
+            config=config_of(f"{cls.__name__}.open", window, config),
             prune=prune,
             memory_tokens=memory_tokens,
             key=key,

@@ -52,6 +52,14 @@ def get_counter(name: str | TokenCounter) -> TokenCounter:
     )
 
 
+def counter_for(name: str | TokenCounter, model: object) -> TokenCounter:
+    """`get_counter`; "auto" chooses one by the model's name, and without a name guesses."""
+    if name != "auto":
+        return get_counter(name)
+    named = getattr(model, "model", None)
+    return get_counter(named) if isinstance(named, str) and named else VocabularyCounter("o200k_base", exact=False)
+
+
 def _by_name(name: str) -> TokenCounter:
     if name in _BY_NAME:
         return _BY_NAME[name]

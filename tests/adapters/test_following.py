@@ -5,7 +5,7 @@ What it holds again comes back to its place.
 
 import json
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory
-from autocontext.adapters._following import first_new
+from autocontext.adapters._following import first_new, with_guests
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed, is_note, is_pinned, is_recall
 from autocontext.stores import InMemorySessionStore, SqliteSessionStore
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
@@ -31,6 +31,20 @@ def left_in_view(*turns: list[Msg]) -> list[Msg]:
     memory.add_messages([*OLD, *(msg for turn in turns for msg in turn)])
     memory.follow([m.id for m in [*OLD, user("again")]])
     return memory.messages
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c", "d", None]), max_size=8))
+def test_what_passes_through_a_request_keeps_its_place_before_what_is_in_view_and_nothing_of_it_is_lost(
+    ids: list[str | None],
+) -> None:
+    request = [(f"{id_ or 'guest'}{n}", id_) for n, id_ in enumerate(ids)]
+    guests = [name for name, id_ in request if id_ is None]
+    sent = with_guests([("a", ["A"]), ("b", ["B", "B."])], request)
+    assert [name for name in sent if name in ("A", "B", "B.")] == ["A", "B", "B."]
+    assert sorted(name for name in sent if name.startswith("guest")) == sorted(guests)
+    for (guest, id_), (_, behind) in pairwise(request):
+        if id_ is None and behind in ("a", "b"):
+            assert sent.index(guest) < sent.index(str(behind).upper())
 
 
 def test_a_turn_that_came_to_its_answer_or_called_nothing_is_taken_back() -> None:

@@ -411,6 +411,29 @@ def test_a_counted_view_is_asked_for_in_a_time_that_does_not_depend_on_how_many_
     assert memory.token_count > size
 
 
+def test_a_count_that_is_tried_holds_until_it_is_taken_back() -> None:
+    memory = counted(CountingCounter(), max_token=10**9, msg_threshold=10**9)
+    memory.add_messages(conversation(rounds=50, tools_per_round=1, chars=40))
+    tokens, size = memory._token_sum, memory.token_count
+    take_back = tokens.try_at_least(size + 100)
+    assert memory.token_count == size + 100
+    assert take_back()
+    assert memory.token_count == size
+    take_back = tokens.try_at_least(size - 1)
+    assert memory.token_count == size
+    assert not take_back()
+
+
+def test_of_a_count_that_is_taken_back_nothing_stays_when_a_part_of_the_view_has_left() -> None:
+    memory = counted(CountingCounter(), max_token=10**9, msg_threshold=10**9)
+    memory.add_messages(conversation(rounds=50, tools_per_round=1, chars=40))
+    take_back = memory._token_sum.try_at_least(memory.token_count + 1_000)
+    memory.delete_message(len(memory) // 2)
+    assert memory.token_count > recount(memory)
+    assert take_back()
+    assert memory.token_count == recount(memory)
+
+
 def test_a_fork_knows_the_size_of_the_view() -> None:
     memory = counted(CountingCounter(), max_token=10**9, msg_threshold=10**9)
     memory.add_messages(conversation(rounds=50, tools_per_round=1, chars=40))

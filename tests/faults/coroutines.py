@@ -15,6 +15,7 @@ from autocontext import AutoContextMemory
 from autocontext.content.file_tool import FileContentTool
 from autocontext.content.objects import ObjectContentStore
 from autocontext.content.pruning import aprune_messages
+from autocontext.formats.refusals import asent
 from autocontext.loop import acompact
 from autocontext.memories import MemoryInjector
 from autocontext.models import ExtractiveModel
@@ -212,6 +213,7 @@ CALLS: dict[str, dict[str, Call]] = {
     "functions": {
         "aprune_messages": lambda d: aprune_messages(MESSAGES[:12], store=d.context.content, namespace="user:ann"),
         "acompact": lambda d: acompact(d.memory),
+        "asent": lambda d: asent(d.memory.aget_messages, lambda: d.memory),
     },
 }
 NAMES = [f"{owner}.{name}" for owner, calls in CALLS.items() for name in calls]

@@ -10,7 +10,8 @@ import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.errors import ContextOverflowError
-from autocontext.formats.refusals import is_too_long
+from autocontext.flows import Flow, do, method, run
+from autocontext.formats.refusals import asent, is_too_long, sending
 from autocontext.testing import conversation, system
 from autocontext.tokens import get_counter
 
@@ -176,6 +177,39 @@ def test_a_view_over_the_window_keeps_its_count() -> None:
     assert own > 8_000
     memory.recover(TOO_LONG[0])
     assert memory.token_count == own
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize(
+    ("errors", "requests"),
+    [([], 1), ([TOO_LONG[0]], 2), ([TOO_LONG[0], TOO_LONG[1]], 2), ([OTHERS[0]], 1), ([TOO_LONG[0], OTHERS[0]], 2)],
+)
+def test_a_request_is_sent_once_more_with_the_smaller_view_and_not_a_third_time(
+    errors: list[Exception], requests: int, *, awaited: bool
+) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(8_000))
+    memory.add_messages(conversation(rounds=20))
+    sent: list[int] = []
+
+    def answer(view: list[Any]) -> str:
+        sent.append(len(view))
+        if len(sent) <= len(errors):
+            raise errors[len(sent) - 1]
+        return "Done."
+
+    def ask() -> Flow[str]:
+        return answer((yield method(memory, "get_messages")))
+
+    async def aask() -> str:
+        return answer(await memory.aget_messages())
+
+    try:
+        said = asyncio.run(asent(aask, lambda: memory)) if awaited else run(sending(ask, lambda: memory), do)
+    except Refused as e:
+        said = e
+    assert said == ("Done." if requests > len(errors) else errors[-1])
+    assert len(sent) == requests
+    assert sent == sorted({*sent}, reverse=True)
 
 
 def test_without_a_model_s_name_a_counter_says_that_it_is_a_guess() -> None:
