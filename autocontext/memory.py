@@ -38,8 +38,8 @@ from autocontext.flows.logs import logger
 from autocontext.flows.threads import in_thread
 from autocontext.formats.blocks import block_first
 from autocontext.formats.provider_messages import ProviderMessages
-from autocontext.formats.refusals import is_too_long
-from autocontext.formats.usage import input_tokens_of
+from autocontext.formats.refusals import is_too_long, times_too_long
+from autocontext.formats.usage import input_tokens_of, is_summed
 from autocontext.history import numbering, state
 from autocontext.history.children import child_id, child_of, id_at, split
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
@@ -384,10 +384,13 @@ class AutoContextMemory(ProviderMessages, Closing):
 
         Pass the `usage` of the reply, of Anthropic's or OpenAI's SDK or as a dict, before you add the reply. A number
         must include the tokens that the provider's cache had, which Anthropic's `input_tokens` leaves out. A count of
-        less than a quarter of our own is not used, and the first one is warned of. Raises InvalidMessage where there is
-        no count.
+        less than a quarter of our own is not used, and the first one is warned of; nor is that of an answer for which
+        Anthropic has run tools, since it is a sum. OpenAI's says so nowhere: leave it out. Raises InvalidMessage where
+        there is no count.
         """
         tokens = input_tokens_of(input_tokens)
+        if is_summed(input_tokens):
+            return
         with self._lock:
             if self._use_count(tokens, self._last_read or self._log.view_ids) or self._told_usage:
                 return
@@ -418,7 +421,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         """
         if not is_too_long(error):
             return False
-        learned = yield from compute(self._learn_refusal)
+        learned = yield from compute(partial(self._learn_refusal, times_too_long(error)))
         if learned is None:
             return not (yield from compute(lambda: self._is_in_view(self._last_read)))
         own, is_smaller = learned
@@ -437,8 +440,8 @@ class AutoContextMemory(ProviderMessages, Closing):
 
     recover, arecover = sync_and_async(_recover)
 
-    def _learn_refusal(self) -> tuple[int, Callable[[bool], bool]] | None:
-        """Count the view as just over the window, unless it is by our own count; None if it is as a refusal left it.
+    def _learn_refusal(self, times: float) -> tuple[int, Callable[[bool], bool]] | None:
+        """Count the view as so many times the window, or just over it; None if it is as a refusal left it.
 
         Returns our own count, and what says after the pass whether the view is smaller than the one refused.
         """
@@ -446,7 +449,7 @@ class AutoContextMemory(ProviderMessages, Closing):
             tokens, pacing, sent = self._token_sum, self._pass_runner.pacing, self._last_read
             if self._recovered == (len(self._log.entries), tokens.correction):
                 return None
-            own, take_back = tokens.own, tokens.try_at_least(self.config.max_token + 1)
+            own, take_back = tokens.own, tokens.try_at_least(int(times * self.config.max_token) + 1)
 
         def is_smaller(helped: bool) -> bool:
             with self._lock:
@@ -878,12 +881,15 @@ def offered_tools(memory: AutoContextMemory) -> list[ContextOffloadTool | Contex
     return memory.tools() if memory.config.steering else memory.tools("reload")
 
 
-def learn_usage(memory: AutoContextMemory, sent: Iterable[Msg], usage: Any) -> None:
+def learn_usage(memory: AutoContextMemory, sent: Iterable[Msg], usage: Any, answer: Iterable[Any] = ()) -> None:
     """`record_usage` by the reply to a request that held `sent`, messages of the memory's view as they were then.
 
     What was added meanwhile is counted on top. Nothing changes, and nothing is told, where the usage has no count or
-    an unlikely one, as of a model in a test, or where a pass in the background has changed what was sent.
+    an unlikely one, as of a model in a test, where a pass in the background has changed what was sent, or where the
+    parts of the `answer` show that the service has run tools.
     """
+    if is_summed(usage, answer):
+        return
     with suppress(InvalidMessage):
         tokens, asked = input_tokens_of(usage), {id(m) for m in sent}
         with memory._lock:  # noqa: SLF001 (so that no pass comes between)

@@ -65,7 +65,7 @@ _ABOUT = rf"""(?![\w-]*(?:[_-](?:{_NOT_A_SECRET})|tokens)["']?\s*[:=])"""
 """Not before a name that says something about a secret."""
 _NAMED_VALUE = re.compile(
     rf"""(?ix){_NAME}
-        (?=[\w-]*(?:(?P<certain>{_CERTAIN}|authorization)|token(?!s|i)))
+        (?=[\w-]*(?:(?P<certain>{_CERTAIN}|authorization)|(?<!max[_-])token(?!s|i)))
         {_ABOUT}
         (?P<name>                                           # it stays, so that a summary can mention it
             --[\w-]++(?:=|[ \t]+|{_QUOTE}\s*,\s*(?={_QUOTE}[^-])) | [\w-]++(?:{_QUOTE})?[ \t]*(?::|=(?![=>])|=>)[ \t]*
@@ -84,7 +84,7 @@ _NAMED_VALUE = re.compile(
 )
 _ASSIGNED = re.compile(
     rf"""(?ix)(?<![\w-])
-        (?=[\w-]*(?:(?P<certain>{_CERTAIN})|token(?!s|i)))
+        (?=[\w-]*(?:(?P<certain>{_CERTAIN})|(?<!max[_-])token(?!s|i)))
         {_ABOUT}
         (?P<name>[\w-]++=)
         (?!\[redacted\]|["'`<%]|\$[{{(]|(?-i:\$[A-Z_]+\b)|\{{\{{|\{{[A-Za-z_.]{{1,100}}+\}}|(?:{_NO_VALUE})\b

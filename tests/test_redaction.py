@@ -42,7 +42,7 @@ HARMLESS = [
     "call_9f8e7d6c5b4a39281706f5e4, toolu_01A09q90qw90lq917835lq9, msg_01XFDUDYJgAACzv, chatcmpl-9aBcDeFgHiJkLmN",
     "arn:aws:iam::123456789012:role/deploy, s3://shop-logs/2026/11/25/part-00001.parquet",
     "PWD=/srv/shop OLDPWD=/home/ann",
-    "max_tokens: 128000, prompt_tokens=4096, inputToken: 812, token_count = 123456",
+    "max_token=100000, max_tokens: 128000, prompt_tokens=4096, inputToken: 812, token_count = 123456",
     "token = get_token(request)",
     'password = os.environ["DB_PASSWORD"]',
     "api_key: str | None = None",

@@ -204,7 +204,8 @@ class _Compressing(ChatMiddleware):
 
     def _keep(self, answer: ChatResponse) -> None:
         """Learn how the service has counted the request, and keep an answer that calls tools."""
-        learn_usage(self._memory, self._view, _input_tokens(answer.usage_details or {}, is_streamed=self._is_streamed))
+        usage = _input_tokens(answer.usage_details or {}, is_streamed=self._is_streamed)
+        learn_usage(self._memory, self._view, usage, [part for m in answer.messages for part in m.contents])
         # Before the tools run: a process that ends within one leaves the call in the memory.
         if any(kind == "function_call" for m in answer.messages for kind, _ in _calls_and_results(m)):
             self._memory.add_messages(_with_new_ids(self._memory, answer.messages))

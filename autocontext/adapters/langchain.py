@@ -116,7 +116,7 @@ class AutoContextMiddleware(Openable, DoesSteps, AgentMiddleware):
             memory, history = self._prepare(request)
             view = yield method(memory, "get_messages")
             response = yield operation(handler, handler, self._request(request, history, view, memory.as_sent(view)))
-            learn_usage(memory, view, _usage(response))
+            learn_usage(memory, view, *_usage(response))
             return response
 
         return (yield from sending(ask, partial(self._memory_of, request.state)))
@@ -271,10 +271,10 @@ def _session_of(config: Any) -> dict[str, Any]:
     return {"id": name if kept else uuid.uuid4().hex, "user": None if user is None else str(user), "kept": kept}
 
 
-def _usage(response: Any) -> Any:
-    """What the model says the request was; None where it says nothing, or other middleware has answered."""
-    messages = getattr(response, "result", [response])
-    return next((m.usage_metadata for m in messages if isinstance(m, AIMessage)), None)
+def _usage(response: Any) -> tuple[Any, Sequence[Any]]:
+    """What the model says the request was, and the answer; None where it says nothing, or other middleware answers."""
+    answer = next((m for m in getattr(response, "result", [response]) if isinstance(m, AIMessage)), None)
+    return (answer.usage_metadata, answer.content) if answer else (None, ())
 
 
 def _history(request: ModelRequest) -> list[BaseMessage]:

@@ -267,7 +267,7 @@ class AutoContextSession(Openable):
             return  # an agent that runs inside a tool of this one
         self._asking = None
         if not self._withheld:  # else a part of the view was sent
-            learn_usage(self.memory, self._view, answer.usage)
+            learn_usage(self.memory, self._view, answer.usage, answer.output)
         if not self._in_use:
             return
         msgs = from_responses(answer.to_input_items())

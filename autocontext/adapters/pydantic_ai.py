@@ -113,7 +113,9 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         """Learn how the service has counted the request."""
         # Where the usage is the sum of several requests, the framework notes which one measures the context.
         marks = (response.metadata or {}).get("__pydantic_ai__") or {}
-        learn_usage(self._of(ctx), self._run(ctx).view, marks.get("context_input_tokens", response.usage.input_tokens))
+        measured = marks.get("context_input_tokens")
+        usage, parts = (response.usage.input_tokens, response.parts) if measured is None else (measured, ())
+        learn_usage(self._of(ctx), self._run(ctx).view, usage, parts)
         return response
 
     async def on_model_request_error(

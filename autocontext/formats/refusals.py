@@ -27,13 +27,20 @@ _TOO_LONG = re.compile(
     r"|exceeded model token limit"  # Moonshot
     r"|reduce the length of the (?:messages|input|prompt)"  # OpenAI, Groq, vLLM
     r"|range of input length should be"  # DashScope
-    r"|prompt exceeds max length",  # Zhipu
+    r"|prompt exceeds max length"  # Zhipu
+    r"|input token count is \d+ but model only supports"  # Vertex AI
+    r"|model_max_prompt_tokens_exceeded|prompt token count of \d+ exceeds"  # GitHub Copilot
+    r"|tokens_limit_reached"  # GitHub Models
+    r"|input length \(\d+ tokens\) exceeds",  # SGLang
     re.IGNORECASE,
 )
 _TOO_FAST = re.compile(r"rate.?limit|tokens per min|too many requests|quota", re.IGNORECASE)
 """Also says that a request is too large, for what is left of a minute."""
 _QUOTED = re.compile(r"""input_value=|["'](?:input|metadata|headers)["']:""")
 """Where an error begins to quote the request, or its headers."""
+_COUNT = re.compile(r"(?<![\w.,-])(?:\d{1,3}(?:,\d{3})+|\d{4,8})(?![\w-])")
+_MOST_TIMES = 4.0
+"""A larger ratio is one of other numbers."""
 _FIELDS = ("code", "type", "error", "detail", "metadata", "raw", "message", "msg")
 """Of the body of an error: what the service says, or one behind it."""
 
@@ -43,11 +50,18 @@ def is_too_long(error: BaseException) -> bool:
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status not in _STATUSES:
         return False
-    code, body = getattr(error, "code", None), getattr(error, "body", None)
+    code = getattr(error, "code", None)
     if isinstance(code, str) and _TOO_LONG.search(code):
         return True
-    said = " ".join([type(error).__name__, *_said(code), *(_said(body) or _said(told(error)))])
+    said = _words_of(error)
     return bool(_TOO_LONG.search(said)) and not _TOO_FAST.search(said)
+
+
+def times_too_long(error: BaseException) -> float:
+    """The count that a refusal tells, as a multiple of the limit that it tells; 1 where it does not tell both."""
+    counts = sorted({int(number.replace(",", "")) for number in _COUNT.findall(_words_of(error))})
+    times = counts[-1] / counts[-2] if len(counts) > 1 else 1.0
+    return times if times <= _MOST_TIMES else 1.0
 
 
 def sending(ask: Callable[[], Flow[T]], memory: Callable[[], Any]) -> Flow[T]:
@@ -71,6 +85,11 @@ async def asent(ask: Callable[[], Awaitable[T]], memory: Callable[[], Any]) -> T
         return answer
 
     return await arun(sending(asking, memory), ado)
+
+
+def _words_of(error: BaseException) -> str:
+    said = _said(getattr(error, "body", None)) or _said(told(error))
+    return " ".join([type(error).__name__, *_said(getattr(error, "code", None)), *said])
 
 
 def _said(part: Any) -> list[str]:

@@ -357,6 +357,22 @@ def test_a_reply_s_usage_counts_what_the_provider_s_cache_had(
     assert memory.token_count == tokens
 
 
+@pytest.mark.parametrize("as_object", [False, True])
+def test_the_sum_of_what_a_service_has_read_for_its_own_tools_is_not_used(*, as_object: bool) -> None:
+    memory = counted(CountingCounter())
+    memory.add_message(user("hello"))
+    before = memory.token_count
+    ran = {"web_search_requests": 4, "web_fetch_requests": 0}
+    none = dict.fromkeys(ran, 0)
+    for searched, tokens in ((none, 100), (ran, 100), (None, 120)):
+        usage = {"input_tokens": 500 if searched is ran else tokens, "server_tool_use": searched}
+        if as_object and searched is not None:
+            usage["server_tool_use"] = SimpleNamespace(**searched)
+        memory.record_usage(SimpleNamespace(**usage) if as_object else usage)
+        assert memory.token_count == tokens
+    assert before < 100
+
+
 @pytest.mark.parametrize("usage", [None, "12", {}, {"output_tokens": 3}, {"input_tokens": "12"}, SimpleNamespace()])
 def test_a_usage_without_a_count_is_refused(usage: Any) -> None:
     with pytest.raises(InvalidMessage, match=r"record_usage: .*pass the reply's usage"):

@@ -11,7 +11,7 @@ import pytest
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.errors import ContextOverflowError
 from autocontext.flows import Flow, do, method, run
-from autocontext.formats.refusals import asent, is_too_long, sending
+from autocontext.formats.refusals import asent, is_too_long, sending, times_too_long
 from autocontext.testing import conversation, system
 from autocontext.tokens import get_counter
 
@@ -40,6 +40,10 @@ TOO_LONG = [
     Refused("This model's maximum prompt length is 131072 but the request contains 537812 tokens."),
     Refused("Prompt contains 40000 tokens, too large for model with 32768 maximum context length", status=422),
     Refused("Input is too long for requested model.", status=None),
+    Refused("the input token count is 1251952 but model only supports up to 1048576"),
+    Refused("prompt token count of 138898 exceeds the limit of 64000", code="model_max_prompt_tokens_exceeded"),
+    Refused("Request body too large for gpt-4o model. Max size: 8000 tokens.", 413, code="tokens_limit_reached"),
+    Refused("Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens)."),
     Refused("litellm.BadRequestError: ContextWindowExceededError: ..."),
     Refused("Error code: 400", body={"error": {"message": "prompt is too long", "type": "invalid_request_error"}}),
     Refused("Error code: 400", body={"object": "error", "message": "the maximum model length is 4096", "code": 400}),
@@ -85,6 +89,30 @@ def test_a_request_that_is_too_long_is_known_by_what_the_service_says(error: Exc
 @pytest.mark.parametrize("error", OTHERS, ids=str)
 def test_another_error_is_none_of_it(error: Exception) -> None:
     assert not is_too_long(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("maximum context length is 128,000 tokens. However, your messages resulted in 160,000 tokens.", 1.25),
+        ("you requested 9000 tokens (8000 in the messages, 1000 in the completion); the limit is 8000", 1.125),
+        ("prompt is too long: 300000 tokens > 200000 maximum", 1.5),
+        ("maximum context length is 8192 tokens (request req-20261129-7731, 2026-11-29)", 1.0),
+        ("code 1261: maximum context length is 131072 tokens", 1.0),
+        ("maximum context length is 1 token", 1.0),
+    ],
+)
+def test_a_refusal_says_how_many_times_too_long_a_request_is(text: str, times: float) -> None:
+    assert times_too_long(Refused(text)) == times
+
+
+def test_after_a_refusal_with_a_count_the_view_fits_by_it() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(8_000))
+    memory.add_messages(conversation(rounds=20))
+    own = memory.token_count
+    assert memory.recover(Refused(f"prompt is too long: {3 * own} tokens > 8000 maximum"))
+    assert 3 * memory.count(memory.messages) < 8_000
+    assert memory.token_count < 8_000
 
 
 def recovered(memory: AutoContextMemory, error: Exception, *, awaited: bool) -> bool:

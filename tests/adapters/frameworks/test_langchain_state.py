@@ -21,7 +21,9 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain.tools import ToolRuntime
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -766,3 +768,24 @@ def test_a_message_that_is_answered_while_a_tool_runs_does_not_end_the_request(s
     assert agent.invoke(said("one"), thread("t"))["messages"][-1].text == "First."
     roles = [m["role"] for m in server.requests[-1].body["messages"] if m["role"] != "system"]
     assert roles == ["user", "user", "assistant", "assistant", "tool"]
+
+
+class Searching(FakeMessagesListChatModel):
+    """Answers with these messages, and takes tools."""
+
+    def bind_tools(self, *_: Any, **_more: Any) -> Any:
+        return self
+
+
+def test_the_usage_of_an_answer_for_which_the_service_searched_is_not_used() -> None:
+    """It is the sum of what the service has read before and after each search."""
+    usage = UsageMetadata(input_tokens=50_000, output_tokens=5, total_tokens=50_005)
+    parts: list[str | dict[str, Any]] = [{"type": "web_search_call", "id": "ws_1"}, {"type": "text", "text": "Found."}]
+    answers: list[BaseMessage] = [AIMessage(parts, usage_metadata=usage), AIMessage("Fine.", usage_metadata=usage)]
+    middleware = AutoContextMiddleware(config=AutoContextConfig.for_window(100_000))
+    agent = create_agent(Searching(responses=answers), middleware=[middleware], checkpointer=InMemorySaver())
+    counts = []
+    for text in ("Search.", "Go on."):
+        agent.invoke(said(text), thread("t"))
+        counts.append(middleware.memory("t").token_count)
+    assert counts[0] < 50_000 <= counts[1]

@@ -798,3 +798,23 @@ def test_ids_that_come_again_are_told_apart(ids: tuple[str, ...]) -> None:
         assert called[0] == "x"
     names = {item["call_id"]: item["name"] for item in sent if item["type"] == "function_call"}
     assert [names[item["call_id"]] for item in sent if item["type"] != "function_call"] == ["f0", "f1", "f2"]
+
+
+async def test_the_usage_of_an_answer_for_which_the_service_searched_is_not_used() -> None:
+    """It is the sum of what the service has read before and after each search."""
+
+    class Counting(Thinking):
+        async def get_response(self, *_more: Any, **_named: Any) -> ModelResponse:
+            output = TypeAdapter(list[ResponseOutputItem]).validate_python(next(self._outputs))
+            usage = Usage(requests=1, input_tokens=50_000, output_tokens=5, total_tokens=50_005)
+            return ModelResponse(output=output, usage=usage, response_id=None)
+
+    action = {"type": "search", "query": "q"}
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": action}
+    session = AutoContextSession(config=AutoContextConfig.for_window(100_000))
+    agent: Agent[Any] = Agent(name="a", model=Counting([search, saying(1)], [saying(2)]))
+    counts = []
+    for text in ("Search.", "Go on."):
+        await session.run(agent, text)
+        counts.append(session.memory.token_count)
+    assert counts[0] < 50_000 <= counts[1]

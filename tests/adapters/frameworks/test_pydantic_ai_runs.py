@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
+    NativeToolCallPart,
     SystemPromptPart,
     TextPart,
     ToolCallPart,
@@ -25,8 +26,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from pydantic_ai.usage import RequestUsage
 
-from autocontext import AutoContextMemory
+from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.adapters.pydantic_ai import AutoContextCapability
 from autocontext.adapters.pydantic_ai_messages import from_pydantic_ai
 from autocontext.messages import Msg
@@ -442,3 +444,21 @@ async def test_a_message_that_is_answered_while_a_tool_runs_leaves_the_first_run
     kinds = [[part.part_kind for message in request for part in message.parts] for request in script.requests]
     both = ["user-prompt", "user-prompt", "text", "tool-call", "tool-return"]
     assert kinds[2:] == [both, [*both, "tool-call", "tool-return"]]
+
+
+@pytest.mark.anyio
+async def test_the_usage_of_an_answer_for_which_the_service_searched_is_not_used() -> None:
+    """It is the sum of what the service has read before and after each search."""
+    search = NativeToolCallPart("web_search", {"query": "q"}, tool_call_id="ws_1")
+    answers = [[search, TextPart("Found.")], [TextPart("Very well.")]]
+
+    def answer(_messages: list[ModelMessage], _info: Any) -> ModelResponse:
+        return ModelResponse(answers.pop(0), usage=RequestUsage(input_tokens=50_000, output_tokens=5))
+
+    capability = AutoContextCapability(config=AutoContextConfig.for_window(100_000))
+    agent = Agent(FunctionModel(answer), capabilities=[capability])
+    counts = []
+    for text in ("Search.", "Go on."):
+        await agent.run(text, conversation_id="c")
+        counts.append(capability.memory("c").token_count)
+    assert counts[0] < 50_000 <= counts[1]
