@@ -144,7 +144,7 @@ class AutoContextConfig(Value):
     # --- notes
     ledger_ratio: float = Field(default=0.10, ge=0, le=0.5)
     """Share of `max_token` for work ledgers: what was said and called in the messages that a note replaces, and what
-    came back, quoted by rules. 0 for notes with the model's text only."""
+    came back, quoted by rules. 0: a twentieth in folds, else none."""
     tool_effects: Mapping[str, Literal["reads", "changes", "runs"]] | None = None
     """Which of your own tools only look, by name or by a word of their names: {"probe": "reads", "lock": "changes"}. It
     chooses the part of a note that has their calls; built-in rules know the usual names (read, get, search ...)."""

@@ -139,7 +139,7 @@ _IN_URL = re.compile(r"(\w://[^\s:/@\"'<>]*:)(?![/\[]|\[redacted\])[^\s/\"'<>]+(
 def redact_secrets(text: str) -> str:
     """The text with "[redacted]" in place of anything that looks like a key, token or password.
 
-    It knows the published formats of some sixty services' keys, private keys, JSON Web Tokens, passwords in URLs and
+    It knows the published formats of some fifty services' keys, private keys, JSON Web Tokens, passwords in URLs and
     connection strings, authorization headers and cookies, and values of names such as `api_key` and `DB_PASSWORD`.
     """
     text = _without_logins(_IN_URL.sub(rf"\1{REDACTED}", _KEYS.sub(REDACTED, text)))
