@@ -106,10 +106,8 @@ def _write_block(block: Any) -> dict[str, Any]:
     if "carried" in known and carries(block, _text_of(known["carried"])):
         carried: dict[str, Any] = thaw(known["carried"])
         return carried
-    if isinstance(block, TextBlock):
-        return {"type": "text", "text": block.text, **rest}
-    if isinstance(block, ThinkingBlock):
-        return {"type": "thinking", "thinking": block.thinking, **rest}
+    if isinstance(block, TextBlock | ThinkingBlock):
+        return {"type": block.type, block.type: getattr(block, block.type), **rest}
     if isinstance(block, ToolUseBlock):
         return {"type": "tool_use", "id": block.id, "name": block.name, "input": thaw(block.input), **rest}
     if isinstance(block, ToolResultBlock):

@@ -92,17 +92,11 @@ def _msg(message: BaseMessage, **fields: Any) -> Msg:
 
 def _rest(message: BaseMessage) -> dict[str, Any]:
     """The fields that are set and that nothing else stands for, as JSON."""
-    extra: dict[str, Any] = {}
-    for key, field in type(message).model_fields.items():
-        value = getattr(message, key)
-        if key in _FIELDS or value is None or value == field.get_default(call_default_factory=True):
-            continue
-        try:
-            extra[key] = freeze(value)
-        except ValueError:
-            # A tool's artifact may be any object: the state keeps it, the memory what can be said of it.
-            extra[key] = jsonable(value)
-    return extra
+    fields = {key: field for key, field in type(message).model_fields.items() if key not in _FIELDS}
+    defaults = {key: field.get_default(call_default_factory=True) for key, field in fields.items()}
+    values = ((key, getattr(message, key)) for key in fields)
+    # A tool's artifact may be any object: the state keeps it, the memory what can be said of it.
+    return {key: _jsonable(value) for key, value in values if value is not None and value != defaults[key]}
 
 
 def _parts(content: str | Sequence[Any]) -> list[dict[str, Any]]:
@@ -203,11 +197,8 @@ def _write(msg: Msg) -> BaseMessage:
         invalid = [_write_invalid(b) for b in uses if "invalid" in _known(b)]
         # Sessions of earlier versions have the invalid calls in `rest`.
         return AIMessage(content=content, id=msg.id, tool_calls=calls, **{"invalid_tool_calls": invalid, **rest})
-    if known.get("kind") == "chat":
-        return ChatMessage(content=content, id=msg.id, **rest)
-    if known.get("kind") == "function":
-        return FunctionMessage(content=content, id=msg.id, **rest)
-    kind = SystemMessage if msg.role == "system" else HumanMessage
+    plain = SystemMessage if msg.role == "system" else HumanMessage
+    kind: Any = {"chat": ChatMessage, "function": FunctionMessage}.get(str(known.get("kind")), plain)
     return kind(content=content, id=msg.id, **rest)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -317,13 +318,11 @@ def _write_parts(msg: Msg) -> Iterator[dict[str, Any]]:
         return
     kind = {"part_kind": "system-prompt" if msg.role == "system" else "user-prompt"}
     part = {**kind, **thaw(first.get("part") or {})}
-    if first.get("list"):
-        blocks = blocks[1:] if not blocks[0].text else blocks
-        yield {**part, "content": [_write_item(b) for b in blocks]}
-    elif msg.role == "system" or all(isinstance(b, TextBlock) for b in blocks):
+    listed = first.get("list")
+    if not listed and (msg.role == "system" or all(isinstance(b, TextBlock) for b in blocks)):
         yield {**part, "content": "\n".join(map(stand_in, blocks))}
     else:
-        yield {**part, "content": [_write_item(b) for b in blocks]}
+        yield {**part, "content": [_write_item(b) for b in (blocks[1:] if listed and not blocks[0].text else blocks)]}
 
 
 def _carries(block: Any) -> bool:
@@ -337,11 +336,8 @@ def _carries(block: Any) -> bool:
 def _write_output(block: ToolResultBlock, shape: Any) -> Any:
     if not isinstance(block.output, str):
         return [_write_item(b) for b in block.output if not isinstance(b, ThinkingBlock)]
-    if shape == "json":
-        try:
-            return json.loads(block.output)
-        except ValueError:
-            return block.output  # a compression's preview
+    with suppress(ValueError):  # a compression's preview is no JSON
+        return json.loads(block.output) if shape == "json" else block.output
     return block.output
 
 
@@ -369,9 +365,8 @@ def _write_spoken(block: Any) -> Iterator[dict[str, Any]]:
         yield {**part, "content": block.thinking}
     elif isinstance(block, ToolUseBlock):
         form = known.get("form")
-        args = None if form == "none" and not block.input else thaw(block.input) if form == "object" else None
-        if form not in ("none", "object") or (form == "none" and block.input):
-            args = write_function(block)["arguments"]
+        args = thaw(block.input) if form == "object" else write_function(block)["arguments"]
+        args = None if form == "none" and not block.input else args
         yield {"part_kind": "tool-call", **part, "tool_name": block.name, "tool_call_id": block.id, "args": args}
     elif isinstance(block, Media):
         yield {"part_kind": "text", "content": stand_in(block)}

@@ -159,10 +159,7 @@ def to_anthropic(messages: Iterable[Msg]) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = []
     joined = False
     for msg in as_messages(messages):
-        if msg.role == "system":
-            continue
-        message = _write(msg)
-        if message is None:
+        if msg.role == "system" or (message := _write(msg)) is None:
             continue
         results = msg.role == "tool" and not _known(msg) and isinstance(message["content"], list)
         if results and joined:
@@ -179,7 +176,7 @@ def system_of(messages: Iterable[Msg]) -> str | list[dict[str, Any]] | None:
     if not system_msgs:
         return None
     if any(_known(msg).get("content") == "blocks" or any(map(_cached, msg.content)) for msg in system_msgs):
-        return [block for msg in system_msgs for block in _write_blocks(msg)]
+        return [block for msg in system_msgs for block in _write_blocks(msg.content, changed=is_rewritten(msg))]
     return "\n\n".join(msg.text for msg in system_msgs)
 
 
@@ -209,7 +206,7 @@ def sendable_messages(messages: Iterable[Msg], marks: int = _MARKS - 1) -> list[
 def _write(msg: Msg) -> dict[str, Any] | None:
     known = _known(msg)
     role = "assistant" if msg.tool_uses or msg.role == "assistant" else "user"
-    blocks = _write_blocks(msg)
+    blocks = _write_blocks(msg.content, changed=is_rewritten(msg))
     if not blocks and not known and (role == "assistant" or msg.content):
         return None
     plain = all(isinstance(b, TextBlock) and _known(b).keys() <= {"empty"} and not _cached(b) for b in msg.content)
@@ -219,9 +216,8 @@ def _write(msg: Msg) -> dict[str, Any] | None:
     return put_back({"role": role, "content": content}, known.get("rest"))
 
 
-def _write_blocks(msg: Msg) -> list[dict[str, Any]]:
-    changed = is_rewritten(msg)
-    blocks = [_write_block(block, changed=changed) for block in msg.content]
+def _write_blocks(content: Iterable[Any], *, changed: bool) -> list[dict[str, Any]]:
+    blocks = (_write_block(block, changed=changed) for block in content)
     return [block for block in blocks if block is not None]
 
 
@@ -268,8 +264,7 @@ def _result(block: ToolResultBlock, *, changed: bool) -> dict[str, Any]:
         elif shape != "missing" or block.output:
             result["content"] = block.output
     else:
-        parts = (_write_block(b, changed=changed) for b in block.output)
-        result["content"] = [part for part in parts if part is not None]
+        result["content"] = _write_blocks(block.output, changed=changed)
     if block.is_error:
         result["is_error"] = True
     return result

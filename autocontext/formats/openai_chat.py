@@ -10,7 +10,7 @@ services add (`reasoning_content`, `video_url`, ...).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -186,18 +186,12 @@ def write_chat(messages: Iterable[Msg], *, media_after: bool) -> list[dict[str, 
     return [*written, {"role": "user", "content": media}] if media else written
 
 
-def _write(msg: Msg, *, media_after: bool) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _write(msg: Msg, *, media_after: bool) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """The dicts that stand for one Msg, each with the parts that must be shown after the results."""
     spoken = _write_spoken(msg)
+    said = [] if spoken is None else [(spoken, list[dict[str, Any]]())]
     results = [_write_result(block, media_after=media_after) for block in msg.tool_results]
-    if spoken is None:
-        return (yield from results)
-    if msg.tool_uses:
-        yield spoken, []
-        return (yield from results)
-    yield from results
-    yield spoken, []
-    return None
+    return [*said, *results] if msg.tool_uses else [*results, *said]
 
 
 def _write_spoken(msg: Msg) -> dict[str, Any] | None:

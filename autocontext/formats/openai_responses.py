@@ -398,7 +398,6 @@ def _image_in(block: ToolResultBlock) -> ImageBlock | None:
 
 
 def _write_screenshot(block: ToolResultBlock) -> dict[str, Any] | None:
-    image = _image_in(block)
-    if image is None:
+    if (image := _image_in(block)) is None:
         return None
     return put_back({"type": "computer_screenshot", "image_url": url_of(image)}, _known(image).get("rest"))

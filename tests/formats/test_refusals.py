@@ -221,6 +221,7 @@ def test_a_request_is_sent_once_more_with_the_smaller_view_and_not_a_third_time(
 
     def answer(view: list[Any]) -> str:
         sent.append(len(view))
+        memory.add({"role": "user", "content": "And what of the tests? " * 20})  # so that each refusal brings a pass
         if len(sent) <= len(errors):
             raise errors[len(sent) - 1]
         return "Done."
