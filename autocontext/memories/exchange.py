@@ -82,9 +82,6 @@ def take_in(
     """Import a document; memories that the store has changed since the document was written stay."""
     revision = yield from statements.expect_revision(user_id, expected)
     written_at = _moment(document.get("lastUpdated"), now)
-    # Clocks of two machines differ, and much fits into a millisecond: the revision knows what came later. Of a document
-    # without one, or of another database, only the times can tell.
-    written_after = whole_or(revision, document.get("revision"), 0, revision)
     added_ids, confirmed_count, skipped = set[str](), 0, list[tuple[int, str]]()
     back = set[str]()  # memories that were archived and are learned again
     for place, entry in enumerate(document.get("facts", [])):
@@ -99,9 +96,7 @@ def take_in(
             stored = replace(memory, id=memory.id or (yield from statements.free_id(user_id)), revision=revision)
             yield from statements.put(stored, None)
             added_ids.add(stored.id)
-        elif old.content != memory.content and (
-            old.updated_at > written_at or written_after < old.revision < revision  # `revision`: by this import
-        ):
+        elif old.updated_at > written_at and old.content != memory.content:
             skipped.append((place, f"memory {old.id} was changed after this document was written"))
         else:
             merged = replace(confirmed(old, memory), revision=revision)

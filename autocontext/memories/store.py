@@ -245,8 +245,7 @@ class MemoryStore(DatabasePart):
         """Import a memory.json, a file or a dict, in one transaction.
 
         Facts that the store has (by id or content) are confirmed, and summaries replaced. The report lists entries that
-        cannot be read and facts that the store has changed after the document's `revision` or `lastUpdated`; both are
-        skipped.
+        cannot be read and facts that the store has changed after the document's `lastUpdated`; both are skipped.
         Imports nothing and raises StoreCorruptError for a damaged file, StateError for another version, Conflict when
         the user is not at `expected_revision`.
         """

@@ -420,24 +420,6 @@ def test_importing_again_confirms_and_never_overwrites_what_is_newer(store) -> N
         store.import_json(DOCUMENT, user_id="ann", expected_revision=0)
 
 
-@pytest.mark.parametrize("behind", [0, 5_000])
-def test_what_changed_after_an_export_stays_by_any_clock(store, clock, behind) -> None:
-    """Within the same millisecond, or by a machine whose clock is behind."""
-    tea, cake = (store.add(content, user_id="ann") for content in ("Prefers tea", "Prefers cake"))
-    document = store.export_json(user_id="ann")
-    clock.now -= behind
-    store.update(tea.id, user_id="ann", content="Prefers coffee")
-    for fact in document["facts"]:
-        fact["content"] += "!"
-    report = store.import_json(document, user_id="ann")
-    assert [why for _, why in report.skipped] == [f"memory {tea.id} was changed after this document was written"]
-    assert (report.added, report.confirmed) == (0, 1)
-    assert store.get(tea.id, user_id="ann").content == "Prefers coffee"
-    assert store.get(cake.id, user_id="ann").content == "Prefers cake!"
-    del document["revision"]  # of another database, say: the times alone count
-    assert store.import_json(document, user_id="ann").skipped == ()
-
-
 @pytest.mark.parametrize(
     ("text", "error", "says"),
     [
