@@ -180,4 +180,5 @@ def kept() -> Iterator[Row]:
 
 if __name__ == "__main__":
     again_with("rankers")
-    sys.exit(run("facts", [quality, kept, speed], versions("rankers")))
+    own = "`autocontext bench facts FILE` ranks your own data instead (- reads standard input) and takes no option."
+    sys.exit(run("facts", [quality, kept, speed], versions("rankers"), own))

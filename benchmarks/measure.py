@@ -129,12 +129,12 @@ def _cpu() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def run(name: str, measurements: Sequence[Callable[[], Iterable[Row]]], beside: str = "") -> int:
+def run(name: str, measurements: Sequence[Callable[[], Iterable[Row]]], beside: str = "", epilog: str = "") -> int:
     """Run a benchmark's measurements and print a table, JSON or Markdown; 1 when a promise is broken.
 
-    `beside` are the versions of what was measured beside this library, for the last line.
+    `beside` are the versions of what was measured beside this library, for the last line; `epilog` ends the help.
     """
-    parser = argparse.ArgumentParser(description=f"Benchmark: {name}.")
+    parser = argparse.ArgumentParser(description=f"Benchmark: {name}.", epilog=epilog)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     form.add_argument("--markdown", action="store_true", help="the table for benchmarks/results")

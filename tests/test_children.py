@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.errors import ConfigError
-from autocontext.history.children import MOST_LEVELS, ancestors, child_id, child_of, split
+from autocontext.history.children import MOST_LEVELS, ancestors, child_id, child_of, id_at, path_between, split
 from autocontext.models import ExtractiveModel
 from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
@@ -29,6 +29,11 @@ def test_an_id_says_whose_child_a_session_is(root: str, path: list[str]) -> None
         lineage.append(child_id(lineage[-1], name))
         assert child_of(lineage[-1]) == (lineage[-2], name)
     assert ancestors(lineage[-1]) == lineage[-2::-1]
+    for at, each in enumerate(lineage):
+        between = path_between(each, lineage[-1])
+        assert between == "".join(f"{name}/" for name in path[at:])
+        assert id_at(each, between) == lineage[-1]
+    assert path_between(lineage[-1], root) == (None if path else "")
 
 
 @given(ids, ids, names, names)

@@ -11,6 +11,11 @@ import pytest
 pytestmark = pytest.mark.repo
 
 ROOT = Path(__file__).parents[1]
+TESTS = {
+    name
+    for path in (ROOT / "tests").rglob("test_*.py")
+    for name in re.findall(r"def (test_\w+)\(", path.read_text(encoding="utf-8"))
+}
 
 
 def page(clone: Path, option: str) -> str:
@@ -64,4 +69,5 @@ def test_a_figure_without_a_table_is_named(clone: Path) -> None:
 @pytest.mark.parametrize("document", sorted(p.name for p in (ROOT / "docs").glob("*.md")))
 def test_the_tests_that_a_page_names_exist(document: str) -> None:
     text = (ROOT / "docs" / document).read_text(encoding="utf-8")
-    assert [path for path in re.findall(r"`(tests/[\w./]+)`", text) if not (ROOT / path).exists()] == []
+    assert [path for path in re.findall(r"`(tests/[\w./]+)(?:::\w+)?`", text) if not (ROOT / path).exists()] == []
+    assert {*re.findall(r"`(?:tests/[\w./]+::)?(test_\w+)`", text)} - TESTS == set()

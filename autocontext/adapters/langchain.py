@@ -96,7 +96,9 @@ class AutoContextMiddleware(Openable, DoesSteps, AgentMiddleware):
         same = (last.get("id"), last.get("user")) == (session["id"], session["user"])
         session = {**session, "held": last.get("held", []) if same else [], "run": uuid.uuid4().hex}
         ids = [m.id for m in state["messages"] if m.id]
-        self._refreshed(session).follow(ids, gone=session["held"])
+        # A run that failed may have left a summary in the place of what the last one had: nobody took that back.
+        replaced = _begins_with_summary(state["messages"]) and ids[0] not in session["held"]
+        self._refreshed(session).follow(ids, gone=() if replaced else session["held"])
         self._held.put(session["run"], frozenset(ids), len(ids))
         return {"autocontext_session": session}
 
@@ -146,10 +148,10 @@ class AutoContextMiddleware(Openable, DoesSteps, AgentMiddleware):
             if held is None or not held < now:
                 self._go_on(session, messages, session["held"] if held is None else held)
             memory = self._memory_of(state)
-            new = messages[first_new(memory, ids) :]
+            new = _new(memory, messages)
             if len(new) > 1 and any(isinstance(m, AIMessage) for m in new):  # a step that another process may have kept
                 memory = self._refreshed(session)
-                new = messages[first_new(memory, ids) :]
+                new = _new(memory, messages)
             memory.add_messages(_of_thread(new))
             memory.bring_back(ids)
             self._held.put(session["run"], now, len(now))
@@ -244,6 +246,19 @@ def _session_in(state: Any) -> dict[str, Any]:
     """The session of a run. One that began before the middleware was added has gone past `before_agent`."""
     session: dict[str, Any] = state.get("autocontext_session") or _session_of(get_config())
     return {"held": [], "run": session["id"], **session}
+
+
+def _begins_with_summary(messages: Sequence[BaseMessage]) -> bool:
+    """Whether LangChain's `SummarizationMiddleware` has put a summary in the place of what was said before."""
+    return bool(messages) and messages[0].additional_kwargs.get("lc_source") == "summarization"
+
+
+def _new(memory: AutoContextMemory, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    """What the memory has not seen. A summary is new only where the memory has nothing of what it stands for."""
+    summarised = _begins_with_summary(messages) and any(
+        _THREAD in m.metadata for m in memory.get_original_memory_msgs()
+    )
+    return messages[first_new(memory, [m.id or "" for m in messages], summarised=summarised) :]
 
 
 def _of_thread(messages: Sequence[BaseMessage]) -> list[Msg]:

@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--db", default="agent.db", metavar="DB", help="a file or postgresql:// URL (default: agent.db)"
     )
-    parser.add_argument("--session", metavar="ID", help="the session's id (default: the most recent session)")
+    parser.add_argument("--session", metavar="ID", help="the session's id (default: the most recent of --user)")
     parser.add_argument("--user", default="", metavar="ID", help="the session's user; required for the memory tools")
     parser.add_argument(
         "--steering",

@@ -260,7 +260,8 @@ def copy(screen: Screen, arguments: argparse.Namespace) -> None:
             copy_sessions(source, target, user_id=arguments.user, progress=show_progress)
             others = "without contents, cached results, memories and saved states"
         screen.done()
-        screen.line(f"{len(infos):,} sessions are in {target.database.name}, {others}")
+        sessions = "1 session is" if len(infos) == 1 else f"{len(infos):,} sessions are"
+        screen.line(f"{sessions} in {target.database.name}, {others}")
 
 
 def _is_one_database(db: str, to: str) -> bool:

@@ -76,13 +76,16 @@ class Bucket:
     def __init__(self, url: str | Path, *, private: str = "", **options: Any) -> None:
         self.name = checked_place(url)
         address = self.name if "://" in self.name else Path(url).absolute().as_uri()
+        root = Path(unquote(urlsplit(address).path)) if address.startswith("file://") else None
         try:
             self._objects: Any = from_url(address, **options)
-            if private and address.startswith("file://"):
-                folder = Path(unquote(urlsplit(address).path)) / private
+            if private and root is not None:
+                folder = root / private
                 folder.mkdir(mode=0o700, exist_ok=True)
                 folder.chmod(0o700)  # also when it was there, readable by all
         except (BaseError, ValueError, OSError) as e:
+            if root is not None and not root.is_dir():
+                raise StoreError(f"{url}: no such folder; create it first, or pass mkdir=True") from e
             raise StoreError(f"{url}: cannot be opened as object storage ({headline(e)})") from e
 
     def do(self, step: Read | Write | Operation) -> Any:

@@ -57,6 +57,17 @@ def id_at(session_id: str, path: str) -> str:
     return session_id
 
 
+def path_between(session_id: str, child: str) -> str | None:
+    """The path to a child from a session on, such as "researcher/reader/"; "" for itself, None for no child of it."""
+    path = ""
+    while child != session_id:
+        found = child_of(child)
+        if found is None:
+            return None
+        path, child = f"{found.name}/{path}", found.parent
+    return path
+
+
 def ancestors(session_id: str) -> list[str]:
     """The ids of a session's parent, its parent's parent, and so on; [] for a session that is nobody's child."""
     found = []

@@ -81,7 +81,8 @@ def take_in(
 ) -> Work[ImportReport]:
     """Import a document; memories that the store has changed since the document was written stay."""
     revision = yield from statements.expect_revision(user_id, expected)
-    written_at = _moment(document.get("lastUpdated"), now)
+    written_at = _moment(document.get("lastUpdated"), now + 1)
+    # What was changed in the same millisecond may be newer. What has this `revision` was changed by the import itself.
     added_ids, confirmed_count, skipped = set[str](), 0, list[tuple[int, str]]()
     back = set[str]()  # memories that were archived and are learned again
     for place, entry in enumerate(document.get("facts", [])):
@@ -96,7 +97,7 @@ def take_in(
             stored = replace(memory, id=memory.id or (yield from statements.free_id(user_id)), revision=revision)
             yield from statements.put(stored, None)
             added_ids.add(stored.id)
-        elif old.updated_at > written_at and old.content != memory.content:
+        elif old.updated_at >= written_at and old.content != memory.content and old.revision != revision:
             skipped.append((place, f"memory {old.id} was changed after this document was written"))
         else:
             merged = replace(confirmed(old, memory), revision=revision)

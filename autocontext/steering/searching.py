@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from autocontext.history.children import path_between
 from autocontext.history.log import Log
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg
@@ -59,7 +60,9 @@ def search(
     if not lines:
         return f"Nothing that was said matches{f' {words[:_ECHO]!r}' if words else ''}. Try other words or filters."
     head = f"{counted(len(lines), 'message')}, {'best' if words else 'newest'} first:"
-    return "\n".join([head, *lines, 'Read a message of this conversation with context_reload("m...").'])
+    path = next((f"{path}/" for line in lines if (path := line.partition(" ")[0].rpartition("/")[0])), "")
+    others = f', one of a sub-agent with context_reload("{path}m...")' if path else ""
+    return "\n".join([head, *lines, f'Read a message of this conversation with context_reload("m..."){others}.'])
 
 
 def _found(memory: MemoryParts, words: str, filters: Filters, *, everywhere: bool) -> list[Found]:
@@ -89,7 +92,8 @@ def _lines(memory: MemoryParts, hits: list[Found], numbers: Runs | None) -> Iter
         found = said[hit.session].get(hit.number or 0)
         if found is None or found.is_own or (numbers is not None and hit.number not in numbers):
             continue
-        where = "" if hit.session == own else f"[session {one_line(hit.session[1])}] "
+        path = path_between(own.session_id, hit.session.session_id)
+        where = f"[session {one_line(hit.session.session_id)}] " if path is None else path
         yield f"{where}m{hit.number} {found.kind}, {found.msg.timestamp[:16]}: {one_line(hit.snippet)}"
 
 

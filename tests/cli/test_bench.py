@@ -154,3 +154,5 @@ def test_a_benchmark_says_what_it_takes() -> None:
     done = run("bench", "cost", "--help")
     assert done.code == 0
     assert {"--policy", "--windows", "--json", "--markdown"} <= set(done.out.replace("[", " ").split())
+    done = run("bench", "facts", "--help", AUTOCONTEXT_BENCH_PEERS="no")
+    assert "`autocontext bench facts FILE` ranks your own data" in " ".join(done.out.split())

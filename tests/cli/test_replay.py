@@ -135,6 +135,7 @@ def test_help_and_version() -> None:
     assert re.fullmatch(r"autocontext \d+\.\d+\.\d+\S*\n", version.out)
     assert "exit codes:" in help_.out
     assert "--limit N" in run("replay", "--help").out
+    assert "(default: the most recent of --user)" in " ".join(run("mcp", "--help").out.split())
 
 
 @pytest.mark.slow

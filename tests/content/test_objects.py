@@ -142,6 +142,14 @@ def test_a_service_that_refuses_or_is_away_is_a_store_error(s3: dict[str, Any]) 
         ObjectContentStore("gopher://old")
 
 
+def test_a_folder_that_is_missing_is_to_be_created(tmp_path: Path) -> None:
+    for folder in (tmp_path / "new" / "place", (tmp_path / "new" / "a place").as_uri()):
+        with pytest.raises(StoreError, match=r"no such folder; create it first, or pass mkdir=True$"):
+            ObjectContentStore(folder)
+        info = ObjectContentStore(folder, mkdir=True).put("x")
+        assert ObjectContentStore(folder).read_bytes(info.ref) == b"x"
+
+
 def test_the_put_of_a_content_is_conditional(s3: dict[str, Any]) -> None:
     """The service itself refuses to overwrite: two writers of one handle cannot mix."""
     bucket = from_url("s3://bucket/conditional", **s3)

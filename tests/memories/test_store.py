@@ -420,6 +420,16 @@ def test_importing_again_confirms_and_never_overwrites_what_is_newer(store) -> N
         store.import_json(DOCUMENT, user_id="ann", expected_revision=0)
 
 
+def test_what_was_changed_in_the_millisecond_of_an_export_stays() -> None:
+    store = MemoryStore(":memory:", clock=lambda: 1_000)
+    tea = store.add("Prefers tea", user_id="ann")
+    document = store.export_json(user_id="ann")
+    store.update(tea.id, user_id="ann", content="Prefers coffee")
+    report = store.import_json(document, user_id="ann")
+    assert report.skipped == ((0, f"memory {tea.id} was changed after this document was written"),)
+    assert [m.content for m in store.all(user_id="ann")] == ["Prefers coffee"]
+
+
 @pytest.mark.parametrize(
     ("text", "error", "says"),
     [

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg, ToolUseBlock
+from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, ModelRequest, Msg, ToolUseBlock
 from autocontext.errors import ConfigError
 from autocontext.messages import is_pinned
 from autocontext.notes.notes import LONGEST_NOTE
@@ -317,6 +317,23 @@ def test_other_conversations_of_the_user_are_searched_where_the_owner_allows_it(
         assert "[session old] m2 assistant, " in found
         assert "m1 user, " in found
         assert "9 s" not in found
+
+
+def test_what_sub_agents_said_is_found_by_the_path_that_reads_it(tmp_path: Path) -> None:
+    config = AutoContextConfig.for_window(WINDOW, search_scope="user")
+    with AutoContextMemory.open(tmp_path / "a.db", session_id="42", user_id="ann", config=config) as memory:
+        memory.add(user("Ask about the lock timeout."))
+        researcher = memory.child("researcher")
+        researcher.add(user("The lock timeout is 30 s."))
+        researcher.child("reader").add([user("Hello"), user("The lock timeout was 9 s.")])
+        found = ask(memory, "search", query="lock timeout", all_sessions=True)
+        names = [line.split(" ")[0] for line in found.splitlines()[1:-1]]
+        assert sorted(names) == ["m1", "researcher/m1", "researcher/reader/m2"]
+        assert re.search(
+            r'context_reload\("m..."\), one of a sub-agent with context_reload\("[a-z/]+/m..."\)\.$', found
+        )
+        assert "was 9 s" in ContextOffloadTool(memory)(names[names.index("researcher/reader/m2")])
+        assert "[session 42] m1 user" in ask(researcher, "search", query="lock", all_sessions=True)
 
 
 def test_a_search_shows_fifty_messages_at_most_and_finds_them_behind_those_that_it_leaves_out() -> None:

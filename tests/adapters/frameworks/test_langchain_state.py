@@ -339,6 +339,43 @@ def test_a_second_compression_within_a_run_takes_nothing_out_of_view(server: Fak
     assert all(f"booked city {i}" in request for i in range(6))
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_summary_right_before_the_new_message_is_left_out(
+    server: FakeOpenAI, caplog: pytest.LogCaptureFixture, *, fails: bool
+) -> None:
+    """Nothing behind it is known then. Also where a run fails behind it."""
+    with FakeOpenAI(default="A summary.", window=WINDOW) as service:
+        other = SummarizationMiddleware(model(service), trigger=("messages", 3), keep=("messages", 1))
+        middleware = AutoContextMiddleware(config=CONFIG)
+        agent = create_agent(model(server), [], middleware=[other, middleware], checkpointer=InMemorySaver())
+        questions = ["one", "two", "three", "four", "five"]
+        for question in questions:
+            if fails and question == "three":
+                server.script([Raw(400, {"error": {"message": "no such thing"}})])
+                with pytest.raises(BadRequestError):
+                    agent.invoke(said(question), thread("t1"))
+            else:
+                state = agent.invoke(said(question), thread("t1"))
+        assert service.requests
+        assert "A summary." in str(state["messages"])
+    request = server.requests[-1].body["messages"]
+    assert [m["content"] for m in request if m["role"] == "user"] == questions
+    assert "A summary." not in str([m.text for m in middleware.memory("t1").get_original_memory_msgs()])
+    assert ["second compression" in r.message for r in caplog.records] == [True]
+
+
+def test_a_summary_is_kept_where_the_memory_has_nothing_of_what_it_stands_for(server: FakeOpenAI) -> None:
+    with FakeOpenAI(default="A summary.", window=WINDOW) as service:
+        other = SummarizationMiddleware(model(service), trigger=("messages", 3), keep=("messages", 1))
+        saver = InMemorySaver()
+        for question in ("one", "two"):
+            create_agent(model(server), [], middleware=[other], checkpointer=saver).invoke(said(question), thread("t1"))
+    agent = create_agent(model(server), [], middleware=[AutoContextMiddleware(config=CONFIG)], checkpointer=saver)
+    agent.invoke(said("three"), thread("t1"))
+    texts = [m["content"] for m in server.requests[-1].body["messages"] if m["role"] == "user"]
+    assert ["A summary." in texts[0], *texts[1:]] == [True, "two", "three"]
+
+
 @pytest.mark.parametrize("order", [(0, 1, 0, 0), (0, 0, 1, 0), (0, 1, 0, 1), (0, 1, 1, 0)])
 def test_a_run_that_other_processes_resume_is_kept_once(
     server: FakeOpenAI, tmp_path: Path, order: tuple[int, ...]
