@@ -41,6 +41,7 @@ from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.formats.refusals import is_too_long, times_too_long
 from autocontext.formats.usage import input_tokens_of, is_summed
 from autocontext.history import numbering, state
+from autocontext.history.answering import Answering
 from autocontext.history.children import child_id, child_of, id_at, split
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
 from autocontext.history.following import follow_entries
@@ -146,6 +147,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         self.set_overhead()
         self._last_read: Sequence[str] = ()
         """Ids of the view when it was read last, to be sent."""
+        self._answering = Answering()
         self._recovered = (-1, 0)
         """Number of entries, and the correction of the view, after the last refusal that a pass has helped."""
         self._count_cache: dict[int, tuple[Msg, int]] = {}
@@ -737,7 +739,8 @@ class AutoContextMemory(ProviderMessages, Closing):
     def delete_message(self, index: int) -> list[Msg]:
         """Remove the message at `index` from the view, with the calls and results it is paired with, and return them.
 
-        The original memory keeps them. Raises NoSuchMessage (an IndexError) out of range.
+        A line of ours before one of them, such as "3 days later", goes too and is not returned. The original memory
+        keeps them. Raises NoSuchMessage (an IndexError) out of range.
         """
         with self._lock:
             size = len(self._log.view_ids)
@@ -745,9 +748,11 @@ class AutoContextMemory(ProviderMessages, Closing):
                 raise InvalidMessage(f"delete_message: index must be a whole number (got {short(index)})")
             if not 0 <= index < size:
                 raise NoSuchMessage(f"delete_message: index {index} is out of range; the view has {size} messages")
-            exchange = View(self._log.view_ids, self._log.view_messages).exchange(index)
-            removed = [self._log.view_messages[i] for i in exchange]
-            self._journal.commit(Removed(ids=tuple(self._log.view_ids[i] for i in exchange)))
+            log = self._log
+            exchange = View(log.view_ids, log.view_messages).exchange(index)
+            lines = (i - 1 for i in exchange if i and log.is_line(log.view_ids[i - 1]))
+            removed = [log.view_messages[i] for i in exchange]
+            self._journal.commit(Removed(ids=tuple(log.view_ids[i] for i in sorted({*exchange, *lines}))))
             return removed
 
     def follow(self, ids: Collection[str], gone: Collection[str] = (), own: Collection[str] | None = None) -> None:
@@ -896,3 +901,16 @@ def learn_usage(memory: AutoContextMemory, sent: Iterable[Msg], usage: Any, answ
             ids = [i for i, m in zip(memory._log.view_ids, memory.messages, strict=True) if id(m) in asked]  # noqa: SLF001
             if tokens and len(ids) == len(asked):
                 memory._use_count(tokens, ids)  # noqa: SLF001 (without a warning)
+
+
+def answer_of(memory: AutoContextMemory, call_id: str) -> Msg | None:
+    """The message that answers the newest call of this id, as it was added, wherever it is now; None without one."""
+    with memory._lock:  # noqa: SLF001 (as above)
+        return memory._answering.answer(memory._log, call_id)  # noqa: SLF001 (as above)
+
+
+def holds(memory: AutoContextMemory, msg: Msg) -> bool:
+    """Whether this very message was added, and is in view or behind a note in view."""
+    with memory._lock:  # noqa: SLF001 (as above)
+        log = memory._log  # noqa: SLF001 (as above)
+        return log.messages.get(msg.id) == msg and not {*log.numbers([msg.id])}.isdisjoint(log.numbers(log.view_ids))

@@ -290,16 +290,17 @@ class ContextOffloadTool:
         passages = list(_rank(source.read(0, None), query))[:_BEST]
         if not passages:
             return f"{source.what}; no passage matches {query!r}. Try other words, or read from offset=0]"
-        lines: list[str] = []
+        shown: dict[int, str] = {}
         tokens, most = 0, self._page_tokens
-        for start, passage in sorted(passages):
+        for start, passage in passages:  # the best first, until the page is full
             text = source.shown(start, passage)
             tokens += self._counter.count_text(text)
             if tokens > most:
-                if lines:
+                if shown:
                     break
                 text = source.shown(start, passage[: self._fitting(passage, partial(source.shown, start))])
-            lines.append(f"[offset {start}] {text}")
+            shown[start] = text
+        lines = [f"[offset {start}] {text}" for start, text in sorted(shown.items())]
         return f"{source.what}; {len(lines)} passages for {query!r}]\n" + "\n...\n".join(lines)
 
 

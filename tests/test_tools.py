@@ -134,6 +134,20 @@ def test_a_query_gives_the_matching_passages_with_their_offsets() -> None:
     assert {line for p in passages for line in p.partition("] ")[2].removeprefix("[user] ").split("\n")} <= set(lines)
 
 
+@pytest.mark.parametrize(("window", "filler"), [(1_000, "pad4x9 "), (4_000, "漢字仮名交文 ")])
+def test_a_page_that_cannot_hold_all_passages_has_the_best_ones_in_the_order_of_the_text(
+    window: int, filler: str
+) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(window))
+    text = "".join(f"common line {i} " + filler * 60 + "\n" for i in range(60)) + "common zebra 4711\n"
+    memory.add_messages([user("q"), *tool_exchange("read", {}, text)])
+    page = ContextOffloadTool(memory)("m3", query="common zebra")
+    offsets = [int(offset) for offset in re.findall(r"\[offset (\d+)\]", page)]
+    assert "zebra 4711" in page
+    assert offsets == sorted(offsets)
+    assert f"{len(offsets)} passages" in page
+
+
 class Counting:
     """A counter that remembers what it has counted."""
 

@@ -92,16 +92,26 @@ def _new(log: Log, config: AutoContextConfig) -> Iterator[str]:
 def _pause(log: Log, id_: str) -> str:
     """How long after the message before it one came, and when; "" without a long pause.
 
-    A message of the model tells of the results before it, too: no line may stand between a call and its result.
+    What the caller removed does not count. A message of the model tells of the results before it, too: no line may
+    stand between a call and its result.
     """
-    place = log.place.get(id_, 0)
+    own, place = log.messages[id_], log.place.get(id_, 0)
     while place:
-        before, own = log.originals[place - 1 : place + 1]
+        place -= 1
+        if _was_removed(log, log.original[place]):
+            continue
+        before = log.originals[place]
         words = gap(before.timestamp, own.timestamp)
         if words or before.role != "tool" or is_user_turn(own):
             return words
-        place -= 1
     return ""
+
+
+def _was_removed(log: Log, id_: str) -> bool:
+    """Whether the caller removed this original: it is neither in view, nor behind a note, nor taken back by a list."""
+    if id_ in log.taken_back or id_ in log.view_ids:
+        return False
+    return log.place[id_] + 1 not in log.numbers(log.view_ids)
 
 
 def _was_recalled(log: Log, id_: str) -> bool:

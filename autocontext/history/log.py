@@ -359,6 +359,10 @@ class Log:
         """Ids that a note or shortened message replaced."""
         return self.replaced.get(id_, ())
 
+    def is_line(self, id_: str) -> bool:
+        """Whether a message is a note that is about the message after it: recalled lines, or a pause."""
+        return id_ in self.replaced and is_recall(self.messages[id_])
+
     def covered(self, ids: Iterable[str]) -> list[str]:
         """Ids of the originals that notes and shortened messages stand for, recursively, in order."""
         behind = self.numbers(id_ for id_ in ids if id_ in self.replaced)

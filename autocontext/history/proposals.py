@@ -103,6 +103,8 @@ class Proposal:
     recalls: tuple[str, ...] = ()
     """For a note of kind "recall", which comes right before the span's one message and replaces nothing: the ids of the
     originals that it quotes."""
+    fallback: bool = False
+    """For a note that takes the place of one which was written without the model, as that gave no usable answer."""
 
     @property
     def well_formed(self) -> bool:
@@ -140,7 +142,7 @@ def build(
     """
     key = _handle(proposal, handles) or str(uuid.uuid4())
     replies = iter(answers)
-    origin = Origin(uuid=key, kind=proposal.kind, fallback=fallback)
+    origin = Origin(uuid=key, kind=proposal.kind, fallback=fallback or proposal.fallback)
 
     def resolve(text: str | Question) -> str:
         return next(replies) if isinstance(text, Question) else text

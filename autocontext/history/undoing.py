@@ -8,7 +8,6 @@ from itertools import accumulate
 
 from autocontext.history.entries import Restored
 from autocontext.history.log import Log
-from autocontext.messages import is_recall
 
 
 def undo_entry(log: Log, note: str) -> Restored | None:
@@ -19,7 +18,7 @@ def undo_entry(log: Log, note: str) -> Restored | None:
     ids, origin = log.behind(note), log.messages[note].origin
     if origin is None or not set(ids).isdisjoint(log.view_ids):
         return None
-    if not ids and not (note in log.replaced and is_recall(log.messages[note])):
+    if not ids and not log.is_line(note):
         return None
     return Restored(uuid=origin.uuid, note=note, ids=still_held(log, ids))
 

@@ -127,7 +127,8 @@ def take_update(
             removed += 1
     learned = apply_update({}, update, now=now, max_facts=sys.maxsize, **rules)
     facts = [{key: value for key, value in fact.items() if key != "id"} for fact in learned["facts"]]
-    report = yield from take_in({**learned, "facts": facts}, user_id, now, most, None)
+    # Without a time it is newer than all that is stored.
+    report = yield from take_in({**learned, "facts": facts, "lastUpdated": None}, user_id, now, most, None)
     return replace(report, removed=removed)
 
 

@@ -58,12 +58,13 @@ class Regrow:
         return {i: int(lack * part) for i, lack in zip(places, lacks, strict=True)}
 
     def _longer(self, view: View, place: int, size: int, *, last: bool) -> Proposal:
-        span = view.span(place, place + 1)
+        span, note = view.span(place, place + 1), view.messages[place]
         return Proposal(
             span,
             self._hand_over.earlier_notes(span),
             ledger=self._hand_over.writing(view, span, size, plan=last),
             event_type=OLDEST_ROUNDS_FOLD,
             kind="fold",
-            role="assistant" if view.messages[place].role == "assistant" else "user",
+            role="assistant" if note.role == "assistant" else "user",
+            fallback=note.origin is not None and note.origin.fallback,
         )

@@ -15,7 +15,7 @@ from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sy
 from autocontext.flows.threads import in_thread, run_to_end
 from autocontext.formats.reading import Message
 from autocontext.history.cached import cached_property
-from autocontext.memory import offered_tools
+from autocontext.memory import answer_of, holds, offered_tools
 from autocontext.messages import Msg, ToolResultBlock
 from autocontext.stores.closing import awaitable
 from autocontext.suite.preparing import Preparation, Prepared
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from autocontext.memory import AutoContextMemory
     from autocontext.sessions import SessionState
     from autocontext.suite import AutoContext
-
-_RECENT = 64
-"""How many of the newest messages `add` compares with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +64,7 @@ class Session(DoesSteps):
     # ------------------------------------------------------------------------------------------------------ messages
     def add(self, msg: Message | Iterable[Message], *, said_by_user: str | bool = False) -> None:
         """Add one message or several, as `AutoContextMemory.add`; what `call_tool` returned and added is skipped."""
-        tail = self.memory.messages[-_RECENT:]
-        new = [m for m in self.memory.read(msg) if not (m.role == "tool" and m in tail)]
+        new = [m for m in self.memory.read(msg) if not (m.role == "tool" and holds(self.memory, m))]
         self.memory.add(new, said_by_user=said_by_user)
 
     aadd = awaitable(add)
@@ -111,7 +107,10 @@ class Session(DoesSteps):
         `cache_options` are those of `ResultCache.get_or_compute`, e.g. `ttl`; they cache, too, unless `cacheable` or
         `fn.cacheable` is False. All fields of arguments and results count (`per_call=None`).
         """
-        answer, waiting = self._state_of(call_id)
+        waiting = self._waits_for(call_id)
+        answer = None
+        if call_id and not waiting:
+            answer = yield from compute(lambda: answer_of(self.memory, call_id))  # it may read the whole history
         if answer is not None:
             return answer
         if cacheable is None:
@@ -173,16 +172,13 @@ class Session(DoesSteps):
     def _saving(self) -> Saving:
         return Saving(self.memory, self._context.content, self._namespace)
 
-    def _state_of(self, call_id: str) -> tuple[Msg | None, bool]:
-        """The message that answers a call, if there is one, and whether the conversation waits for an answer."""
+    def _waits_for(self, call_id: str) -> bool:
+        """Whether a call in view has no answer there."""
         waiting = False
-        answer: Msg | None = None
         for msg in self.memory.messages:
-            if any(result.id == call_id for result in msg.tool_results):
-                answer, waiting = msg, False
-            if any(use.id == call_id for use in msg.tool_uses):
-                answer, waiting = None, True
-        return answer, waiting
+            waiting = waiting and all(result.id != call_id for result in msg.tool_results)
+            waiting = waiting or any(use.id == call_id for use in msg.tool_uses)
+        return waiting
 
 
 _HEAD = 1_000

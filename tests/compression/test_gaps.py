@@ -123,6 +123,30 @@ def test_it_stays_after_reopening_and_goes_with_undo_for_good() -> None:
     assert new(store).get_messages() == [view[0], view[1], view[3]]
 
 
+def test_it_goes_with_the_message_that_is_removed_and_comes_before_the_next_one() -> None:
+    memory = new()
+    view = paused(memory, timedelta(days=3))
+    assert memory.delete_message(3) == view[3:]
+    assert memory.get_messages() == view[:2]
+    memory.add_message(at(START + timedelta(days=3), user("Is it closed?")))
+    again = memory.get_messages()
+    assert [is_recall(m) for m in again] == [False, False, True, False]
+    assert LINE in again[2].text
+    memory.add_message(at(START + timedelta(days=3), assistant("Yes.")))
+    memory.delete_message(0)  # what stands elsewhere stays
+    assert memory.get_messages() == [*again[1:], memory.messages[-1]]
+    invariants.check(memory)
+
+
+def test_it_stays_when_a_list_takes_its_message_back() -> None:
+    memory = new()
+    view = paused(memory, timedelta(days=3))
+    memory.follow([m.id for m in view[:2]])
+    assert memory.get_messages() == view[:3]
+    memory.add_message(at(START + timedelta(days=3), user("Is it closed?")))
+    assert sum(map(is_recall, memory.get_messages())) == 1
+
+
 def test_it_comes_with_the_lines_that_the_message_names() -> None:
     memory = new(ledger_ratio=0.02, note_state=False)
     memory.add_messages(at(START, m) for m in long_work())

@@ -1,6 +1,7 @@
 """A note that a large result has pushed together gets its room back where there is room again."""
 
 import re
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -171,3 +172,21 @@ def test_a_note_takes_seven_tenths_of_what_it_replaces_at_most(rounds_of_words: 
     [proposal] = desk.fold(tokens=50)
     replaced = sum(map(size, proposal.span.messages))
     assert replaced * 0.5 < size(build(proposal, []).messages[0]) <= replaced * 0.7
+
+
+class Failing:
+    model = "failing"
+
+    def complete(self, request: object) -> None:
+        raise RuntimeError("no")
+
+
+def test_a_note_that_was_written_without_the_model_keeps_its_mark() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000, model_retries=0), Failing())  # type: ignore[arg-type]
+    for i in range(36):
+        words = (f"word{(i * 977 + n * 7919) % 3000}" for n in range(50))
+        memory.add_messages([user(f"Question {i} " + " ".join(islice(words, 20))), assistant(" ".join(words))])
+    report = memory.compress_if_needed()
+    assert report.fallbacks == 1
+    assert [s.name for s in report.strategies if s.applied] == ["fold", "regrow"]
+    assert [m.origin.fallback for m in memory.messages if m.origin is not None] == [True]

@@ -18,7 +18,7 @@ from autocontext.errors import ConfigError, InvalidMessage, StoreCorruptError
 from autocontext.optimizer.states import StateStore
 from autocontext.stores.database import Statement
 from autocontext.suite import Session
-from autocontext.testing import assert_valid_chat, tool_result, user
+from autocontext.testing import assert_valid_chat, assistant, tool_result, user
 from autocontext.text.chat_rules import first_violation
 from tests.conversations import histories
 from tests.extras import need
@@ -210,6 +210,44 @@ def test_a_call_that_was_answered_is_not_run_again(ac):
     assert again == first
     session.add(asks("c1", "pay"))
     assert output(session.call_tool(lambda: "paid twice", {}, "c1", name="pay")) == "paid twice", "an id may come again"
+
+
+def test_an_answered_call_is_not_run_again_when_its_answer_has_left_the_view(tmp_path):
+    runs = []
+
+    def pay():
+        runs.append("paid")
+        return "paid"
+
+    with AutoContext.open(tmp_path / "agent.db", window=4_000) as ac:
+        session = ac.session("s")
+        session.add([user("pay"), asks("c1", "pay")])
+        first = session.call_tool(pay, {}, "c1")
+        for i in range(80):
+            session.add([user(f"question {i} " + "word " * 40), assistant("reply " * 40)])
+        session.prepare()
+        assert not any(m.tool_results for m in session.memory.messages)
+        before = session.memory.messages
+        for again in (session, ac.session("s")):
+            answer = again.call_tool(pay, {}, "c1")
+            assert answer == asyncio.run(again.acall_tool(pay, {}, "c1")) == first
+            again.add(answer)
+            assert again.memory.messages == before
+        assert runs == ["paid"]
+        session.add(asks("c1", "pay"))
+        session.call_tool(pay, {}, "c1")
+        assert runs == ["paid", "paid"], "an id may come again"
+        assert len(session.memory.messages) == len(before) + 2
+        assert_valid_chat(session.memory.to_openai())
+
+
+def test_an_exchange_that_was_removed_can_be_added_again(ac):
+    session = ac.session("s")
+    session.add([user("pay"), asks("c1", "pay")])
+    session.call_tool(lambda: "paid", {}, "c1", name="pay")
+    exchange = session.memory.delete_message(2)
+    session.add(exchange)
+    assert session.memory.messages[1:] == exchange
 
 
 def test_a_call_nobody_asked_for_is_only_returned(ac):
