@@ -665,6 +665,8 @@ class AutoContextMemory(ProviderMessages, Closing):
             branch = AutoContextMemory(self.config, self._model, clock=self._clock)
             branch._journal.commit(self._log.snapshot())
             branch.session, branch._children_store = self.session, self._children_store
+            branch.set_overhead(*self._overhead)
+            branch._tokens.correct_like(self._token_sum)
         branch._pass_runner.belong_to(self._pass_runner)
         return branch
 

@@ -51,6 +51,21 @@ def test_what_happens_in_a_branch_stays_there(history: list[Msg], more: list[Msg
     assert [*branch.numbered("m1")] == [*memory.numbered("m1")]
 
 
+@pytest.mark.parametrize("more", [-20, 0, 300])
+def test_a_branch_counts_as_the_memory_has_learned_to(more: int) -> None:
+    memory = new_memory("tiny")
+    memory.set_overhead("Be brief.")
+    assert memory.branch().token_count == memory.token_count
+    memory.add_messages(conversation(rounds=2))
+    memory.record_usage(memory.token_count + more)
+    memory.add_message(user("And now?"))
+    branch = memory.branch()
+    assert branch.token_count == memory.token_count
+    for either in (memory, branch):
+        either.delete_message(0)
+    assert branch.token_count == memory.token_count
+
+
 def test_the_passes_of_a_branch_are_counted_and_told_as_those_of_the_memory() -> None:
     store, told = InMemorySessionStore(), list[Any]()
     memory = AutoContextMemory(AutoContextConfig.for_window(1_000), store=store, session_id="s1", plan=Plan(name="p"))
