@@ -380,13 +380,13 @@ def _without(items: Iterable[Any], held: Counter[str]) -> list[Any]:
 
 def _led_on(said: list[Any], left: list[Any]) -> list[Any]:
     """What is left, without reasoning that led to what is not, as it was said: services refuse it alone."""
-    led_to = {
-        item.get("id"): _words(following) for item, following in pairwise(said) if item.get("type") == "reasoning"
-    }
+    led_to: dict[tuple[Any, str], set[str]] = {}
+    for item, following in pairwise(said):
+        led_to.setdefault((item.get("id"), _words(item)), set()).add(_words(following))
     shown: list[Any] = []
     for item in reversed(left):
-        following = _words(shown[-1]) if shown else ""
-        if item.get("type") != "reasoning" or following == led_to.get(item.get("id"), following or None):
+        behind = {_words(shown[-1])} if shown else set()
+        if item.get("type") != "reasoning" or behind & led_to.get((item.get("id"), _words(item)), behind):
             shown.append(item)
     return shown[::-1]
 

@@ -48,7 +48,7 @@ from openai.types.responses import ResponseOutputItem
 from pydantic import BaseModel, Field, TypeAdapter
 
 from autocontext import AutoContextConfig
-from autocontext.adapters.openai_agents import AutoContextSession, _with_own_call_ids
+from autocontext.adapters.openai_agents import AutoContextSession, _led_on, _with_own_call_ids
 from autocontext.formats.openai_responses import to_responses
 from autocontext.stores import SqliteSessionStore
 from autocontext.tokens import get_counter
@@ -513,6 +513,15 @@ async def test_reasoning_whose_call_a_handoff_keeps_back_is_left_out(window: int
     assert {f"rs_{n}" for n in range(2, 14)} <= set(
         re.findall(r"rs_\d+", str(session.memory.get_original_memory_msgs()))
     )
+
+
+@pytest.mark.parametrize("ids", [(None, None), ("__fake_id__", "__fake_id__"), ("rs_1", "rs_2")])
+def test_reasoning_is_told_apart_whatever_its_id(ids: Any) -> None:
+    thoughts = [{"type": "reasoning", "id": id_, "summary": [{"text": f"{n}"}]} for n, id_ in enumerate(ids)]
+    items = [thoughts[0], saying(1), thoughts[1], call("look_up", 2)]
+    assert _led_on(items, items) == items
+    assert _led_on(items, items[:3]) == items[:2]
+    assert _led_on(items, [thoughts[0], call("look_up", 2)]) == [call("look_up", 2)]
 
 
 async def test_a_guardrail_that_trips_leaves_a_session_that_goes_on(server: FakeOpenAI) -> None:
