@@ -658,6 +658,20 @@ class AutoContextMemory(ProviderMessages, Closing):
         child = child_of(self.session.session_id)
         return None if child is None else SessionKey(self.session.user_id, child.parent)
 
+    def branch(self) -> AutoContextMemory:
+        """A memory without a store that begins as this one is: what is added, removed or condensed there, stays there.
+
+        Messages so far have the same numbers in both. What the passes of the branch cost counts as this memory's.
+        """
+        with self._lock:
+            branch = AutoContextMemory(self.config, self._model, clock=self._clock)
+            branch._journal.commit(self._log.snapshot())
+            branch.session, branch._children_store = self.session, self._children_store
+            branch.set_overhead(*self._overhead)
+            branch._tokens.correct_like(self._token_sum)
+        branch._pass_runner.belong_to(self._pass_runner)
+        return branch
+
     def _at(self, path: str) -> AutoContextMemory:
         """The child at a path such as "researcher/" or "researcher/reader/", to be read."""
         return self._session(id_at(self.session.session_id, path), self.config, self._model)

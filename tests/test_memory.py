@@ -33,6 +33,56 @@ def key_in_view(memory: AutoContextMemory) -> str:
     return next(key for m in memory.messages for key in handles(m))
 
 
+# ---------------------------------------------------------------------------------------------------------- branches
+@given(histories(duplicates=True), histories())
+def test_what_happens_in_a_branch_stays_there(history: list[Msg], more: list[Msg]) -> None:
+    memory = new_memory("tiny")
+    memory.add_messages(history)
+    memory.compress_if_needed(force=True)
+    before = memory.state_dict()
+    branch = memory.branch()
+    assert branch.state_dict() == before
+    branch.add_messages(more)
+    branch.compress_if_needed(force=True)
+    branch.follow([], [m.id for m in history])
+    assert memory.state_dict() == before
+    memory.add_messages(more)
+    assert branch.get_original_memory_msgs() == memory.get_original_memory_msgs() == [*history, *more]
+    assert [*branch.numbered("m1")] == [*memory.numbered("m1")]
+
+
+@pytest.mark.parametrize("more", [-20, 0, 300])
+def test_a_branch_counts_as_the_memory_has_learned_to(more: int) -> None:
+    memory = new_memory("tiny")
+    memory.set_overhead("Be brief.")
+    assert memory.branch().token_count == memory.token_count
+    memory.add_messages(conversation(rounds=2))
+    memory.record_usage(memory.token_count + more)
+    memory.add_message(user("And now?"))
+    branch = memory.branch()
+    assert branch.token_count == memory.token_count
+    for either in (memory, branch):
+        either.delete_message(0)
+    assert branch.token_count == memory.token_count
+
+
+def test_the_passes_of_a_branch_are_counted_and_told_as_those_of_the_memory() -> None:
+    store, told = InMemorySessionStore(), list[Any]()
+    memory = AutoContextMemory(AutoContextConfig.for_window(1_000), store=store, session_id="s1", plan=Plan(name="p"))
+    memory.on_compression(told.append)
+    memory.child("reader").add_message(user("of the child"))
+    branch = memory.branch().branch()
+    branch.add_messages(conversation(rounds=3))
+    report = branch.compress_if_needed(force=True)
+    assert report
+    assert told == [report]
+    assert memory.usage == branch.usage
+    assert memory.usage.passes == 1
+    assert branch.session == memory.session
+    assert branch.reload("reader/m1") == memory.reload("reader/m1") != []
+    assert memory.messages == []
+
+
 # ------------------------------------------------------------------------------------------------------------ adding
 @given(histories(duplicates=True))
 def test_messages_are_kept_as_they_are_and_in_order(history: list[Msg]) -> None:

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from itertools import count, takewhile
+from itertools import count, pairwise
 from typing import Any, NamedTuple, Unpack
 
 from autocontext.adapters._sessions import Sessions
@@ -76,9 +76,13 @@ class AutoContextSession(Openable):
     def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
         self.memory = Sessions(memory, **options).one()
         self.session_id = self.memory.session.session_id
-        self.tools = [_function_tool(tool) for tool in offered_tools(self.memory)]
+        self._branch: AutoContextMemory | None = None
+        """What the run goes on with after a handoff whose filter has kept something back: a memory of what it left."""
+        self.tools = [_function_tool(tool, lambda: self._branch or self.memory) for tool in offered_tools(self.memory)]
+        self._read: list[Any] | None = None
+        """What `get_items` returned last, until it is known whether a run begins with it."""
         self._in_run: Counter[str] = Counter()
-        """The items of the run that the memory holds: what `get_items` returned, and what was added since."""
+        """The items of the run that the memory, or the branch, holds: what was read, and what was added since."""
         self._in_use = False
         """Whether the SDK has read or written this session, and not only its filter is used."""
         self._tools_run = True
@@ -86,11 +90,9 @@ class AutoContextSession(Openable):
         self._asking: Any = None
         """The agent whose request was filtered last, until its answer is there."""
         self._view: list[Msg] = []
-        """The memory's view in that request."""
-        self._handed_over = False
-        """Whether the run was handed over since the last request."""
-        self._withheld: Counter[str] = Counter()
-        """The items of the run that a handoff has kept from the agent that runs now."""
+        """The view in that request."""
+        self._may_lack = False
+        """Whether the run may lack some of what the memory has: it was handed over, or goes on after others."""
 
     def run_config(self, **fields: Any) -> RunConfig:
         """A RunConfig with the filter; `fields` are further fields of it."""
@@ -139,51 +141,61 @@ class AutoContextSession(Openable):
         """The view as Responses items, compressed first when it is due; with a `limit` the newest so many."""
         await asyncio.to_thread(self.memory.refresh)  # what other processes have added
         items = to_responses(await self.memory.aget_messages())
-        # Within a run the SDK reads the end before it adds to it: with a stream, or when a run goes on.
-        within = limit is not None and self.memory.open_request is not None
-        limit = self.session_settings.limit if limit is None and self.session_settings is not None else limit
-        read = items
-        if limit is not None:
-            read = items[-limit:] if limit > 0 else []
         self._in_use = True
-        if within and self._in_run:
-            return read
-        self._in_run = Counter(map(_words, items if within else read))
-        self._tools_run = self._handed_over = False
-        self._withheld = Counter()
+        most = self.session_settings.limit if limit is None and self.session_settings is not None else limit
+        self._read = read = items if most is None else items[-most:] if most > 0 else []
+        if limit is None:  # else it may be within a run, where the SDK reads the end before it adds to it
+            self._begin()
         return read
+
+    def _begin(self) -> None:
+        """A run begins with what was read last, if anything was since the last one began."""
+        if self._read is not None:
+            self._in_run, self._read = Counter(map(_words, self._read)), None
+            self._tools_run = self._may_lack = False
+            self._branch = None
 
     async def add_items(self, items: list[Any]) -> None:
         """Add items at the end."""
         self._in_use = True
-        self.memory.add_messages(self._without_kept(from_responses(items)))
+        first = items[0] if items else {}
+        unknown = self.memory.open_request is None or not self._in_run
+        if first.get("role") in ("user", "system", "developer"):
+            self._begin()
+        elif unknown and self._branch is None and str(first.get("type")).endswith(("_output", "_response")):
+            # A run that has waited for an approval goes on, which this object has not seen begin, or after others.
+            self._in_run, self._may_lack = Counter(map(_words, to_responses(self.memory.messages))), True
+        self._read = None
+        self._add(self._without_kept(from_responses(items)))
         self._in_run.update(map(_words, items))
+
+    def _add(self, msgs: list[Msg]) -> None:
+        self.memory.add_messages(msgs)
+        if self._branch is not None:
+            self._branch.add_messages(msgs)
 
     async def pop_item(self) -> Any | None:
         """Take the newest item out of the view and give it; None when there is none. The original memory keeps it."""
         view = self.memory.messages
         if not view:
             return None
-        last = self._originals(view[-1])
+        last = _originals(self.memory, view[-1])
         items = to_responses(last)
         popped = items[-1] if items else None
         # A call and its results go together; what was not asked for is put back as it was. A note goes as a whole.
         before = self.memory.delete_message(len(view) - 1)[:-1]
-        left = [original for msg in before for original in self._originals(msg)]
+        left = [original for msg in before for original in _originals(self.memory, msg)]
         rest = to_responses([*left, *last])[:-1] if len(last) == 1 else to_responses(left)
         self.memory.add_messages(from_responses(rest))
         if popped is not None:
             self._in_run.subtract([_words(popped)])
         return popped
 
-    def _originals(self, msg: Msg) -> list[Msg]:
-        """What a message of the view stands for; itself, if its offload was cleared."""
-        return (self.memory.reload(_uuid(msg)) if is_compressed(msg) else []) or [msg]
-
     async def clear_session(self) -> None:
         """Drop everything, the originals and offloads as well."""
         self.memory.clear()
         self._in_run.clear()
+        self._branch = None
 
     # -------------------------------------------------------------------------------------------------- the filter
     async def model_input_filter(self, data: CallModelData[Any]) -> ModelInputData:
@@ -192,59 +204,79 @@ class AutoContextSession(Openable):
         The SDK hands the filter on to an agent that runs as a tool (`agent.as_tool`): its requests stay as they are.
         """
         items = data.model_data.input
-        if self._is_within_tool(items):
+        if not self._may_lack and self._is_within_tool(items):
             return data.model_data
         self._watch(data.agent)
-        if self._handed_over:
-            self._handed_over, self._withheld = False, self._missing(items)
+        if self.memory.open_request is None:
+            self._begin()
+        self._read = None
+        if self._may_lack:
+            self._may_lack = False
+            await asyncio.to_thread(self._branch_off, items)
         pending = self._without_kept(from_responses(_without(items, self._in_run)))
+        memory = self._branch or self.memory
         # An agent that a handoff leads to may have no context_reload, and must not be told to call it.
         ours = INSTRUCTIONS if _can_reload(data.agent) else None
         instructions = "\n\n".join(filter(None, (data.model_data.instructions, ours)))
         waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
-        self.memory.set_overhead(instructions, *_schemas(data.agent), *_answer_schema(data.agent), *waiting)
-        self._view = view = await self.memory.aget_messages()
-        msgs = self._as_handed_over(view, items) if self._withheld else [*view, *pending]
-        sent: Any = _with_own_call_ids(to_responses(self.memory.as_sent(msgs)))
+        memory.set_overhead(instructions, *_schemas(data.agent), *_answer_schema(data.agent), *waiting)
+        self._view = await memory.aget_messages()
+        sent: Any = _with_own_call_ids(to_responses(memory.as_sent([*self._view, *pending])))
         return ModelInputData(input=sent, instructions=instructions)
 
-    def _missing(self, items: list[Any]) -> Counter[str]:
-        """The items of the run that are not among `items`, apart from open calls, which the SDK leaves out."""
+    def _branch_off(self, items: list[Any]) -> None:
+        """If `items` lack some of what the run had, as after a handoff's filter, go on with a memory of them alone.
+
+        Of the view stays what they begin with, notes included; all else is added as they have it: it may be rewritten.
+        """
         missing = self._in_run - Counter(map(_words, items))
         run = {words: json.loads(words) for words in self._in_run}
         answered = {item.get("call_id") for item in run.values() if "output" in item}
-        return Counter({w: n for w, n in missing.items() if run[w].get("call_id") in {None, *answered}})
+        # Of a call that nobody has answered the SDK sends nothing.
+        if not self._open_calls() and not any(run[w].get("call_id") in {None, *answered} for w in missing):
+            return
+        branch = (self._branch or self.memory).branch()
+        left = _led_on(to_responses(branch.get_original_memory_msgs()), items)
+        branch.add_messages(from_responses(left[self._cut(branch, [*map(_words, left)]) :]))
+        self._branch, self._in_run = branch, Counter(map(_words, items))
 
-    def _as_handed_over(self, view: list[Msg], items: list[Any]) -> list[Msg]:
-        """The view without what a handoff has kept back, and the rest of `items` in their places.
-
-        In the place of a note that is also about something kept back stands what is left of it, as it was said.
-        """
-        first = list(takewhile(lambda item: self._in_run[_words(item)] == 0, items))  # such as a summary of the run
-        new = self._without_kept(from_responses(_without(items[len(first) :], self._in_run)))
-        given, withheld = Counter(map(_words, items)), self._withheld
-        shown: list[Msg] = []
-        for msg in view:
-            for form in ([msg], self._originals(msg)):
-                said = to_responses(form)
-                left = _without(said, withheld)
-                if len(left) < len(said):
-                    withheld = withheld - Counter(map(_words, said))
-                    shown += from_responses(_led_on(said, [item for item in left if given[_words(item)] > 0]))
-                    break
-            else:
-                shown.append(msg)
-        return [*from_responses(first), *shown, *new]
+    def _cut(self, branch: AutoContextMemory, words: list[str]) -> int:
+        """Take out of the view all that is not in these words from their beginning on; the number of those that are."""
+        at = place = end = closed = 0
+        shared: list[Msg] = []
+        waiting: set[str] = set()
+        while place < len(view := branch.messages):
+            msg = view[place]
+            forms = [[*map(_words, to_responses(form))] for form in ([msg], _originals(branch, msg))]
+            if said := next((form for form in forms if words[at : at + len(form)] == form), None):
+                at, place = at + len(said), place + 1
+                shared.append(msg)
+                waiting = (waiting | {use.id for use in msg.tool_uses}) - {result.id for result in msg.tool_results}
+                if not waiting:  # notes read a call together with its result as it was: both stay, or none
+                    end, closed = at, len(shared)
+            # A note of this run may be about what is left, too.
+            elif not is_compressed(msg) or any(self._in_run[w] for w in forms[0]) or not branch.undo(_uuid(msg)):
+                place += 1
+        kept = {m.id for msg in shared[:closed] for m in (msg, *_originals(branch, msg))}
+        gone = [m.id for msg in view for m in _originals(branch, msg) if m.id not in kept]
+        branch.follow(kept, gone, own=())
+        return end
 
     def _is_within_tool(self, items: list[Any]) -> bool:
         """Whether a request is another run's: a call of this session waits for its result, and `items` lack it."""
         waiting = self._open_calls()
-        # Call ids alone do not tell: services count them anew in each run.
-        held = [(use.id, use.name, use.input) for m in from_responses(items) for use in m.tool_uses] if waiting else []
-        if all((use.id, use.name, use.input) in held for use in waiting):
-            return False
+        if waiting and self._tools_run:
+            # Call ids alone do not tell: services count them anew in each run.
+            held = [(use.id, use.name, use.input) for m in from_responses(items) for use in m.tool_uses]
+            return not all((use.id, use.name, use.input) in held for use in waiting)
         # Of a call that an earlier run has left open, the SDK sends nothing; the rest of that run it does send.
-        return self._tools_run or not any(self._in_run[_words(item)] > 0 for item in items)
+        return not any(self._in_run[_words(item)] > 0 for item in items) and self._awaits_results()
+
+    def _awaits_results(self) -> bool:
+        """Whether any answer that was kept early lacks a result, such as one that waits for an approval."""
+        originals = self.memory.get_original_memory_msgs()
+        answered = {result.id for m in originals for result in m.tool_results}
+        return any(_KEPT_EARLY in m.metadata and not {use.id for use in m.tool_uses} <= answered for m in originals)
 
     # ---------------------------------------------------------------------------------------------- calls in flight
     def _watch(self, agent: Any) -> None:
@@ -254,7 +286,7 @@ class AutoContextSession(Openable):
         _listener.set(_Listener(self._keep, self._hand_over))
 
     def _hand_over(self) -> None:
-        self._handed_over = True
+        self._may_lack = True
 
     def _keep(self, agent: Any, answer: ModelResponse) -> None:
         """Learn from the answer to this session's request how the service has counted it.
@@ -266,15 +298,14 @@ class AutoContextSession(Openable):
         if self._asking is not agent:
             return  # an agent that runs inside a tool of this one
         self._asking = None
-        if not self._withheld:  # else a part of the view was sent
-            learn_usage(self.memory, self._view, answer.usage, answer.output)
+        learn_usage(self._branch or self.memory, self._view, answer.usage, answer.output)
         if not self._in_use:
             return
         msgs = from_responses(answer.to_input_items())
         handing_over = {h.tool_name if isinstance(h, Handoff) else Handoff.default_tool_name(h) for h in agent.handoffs}
         if any(use.name not in handing_over for m in msgs for use in m.tool_uses):
             self._tools_run = True
-            self.memory.add_messages(Msg(**{**dict(m), "metadata": {**m.metadata, _KEPT_EARLY: True}}) for m in msgs)
+            self._add([Msg(**{**dict(m), "metadata": {**m.metadata, _KEPT_EARLY: True}}) for m in msgs])
 
     def _without_kept(self, msgs: list[Msg]) -> list[Msg]:
         """The messages without the answer that was kept before its tools ran."""
@@ -347,14 +378,15 @@ def _without(items: Iterable[Any], held: Counter[str]) -> list[Any]:
     return rest
 
 
-def _led_on(items: list[Any], left: list[Any]) -> list[Any]:
-    """What is left of items, without reasoning that led to what is not: services refuse it alone."""
-    kept = {id(item) for item in left}
+def _led_on(said: list[Any], left: list[Any]) -> list[Any]:
+    """What is left, without reasoning that led to what is not, as it was said: services refuse it alone."""
+    led_to: dict[tuple[Any, str], set[str]] = {}
+    for item, following in pairwise(said):
+        led_to.setdefault((item.get("id"), _words(item)), set()).add(_words(following))
     shown: list[Any] = []
-    leads_on = False
-    for item in reversed(items):
-        leads_on = id(item) in kept and (leads_on or item.get("type") != "reasoning")
-        if leads_on:
+    for item in reversed(left):
+        behind = {_words(shown[-1])} if shown else set()
+        if item.get("type") != "reasoning" or behind & led_to.get((item.get("id"), _words(item)), behind):
             shown.append(item)
     return shown[::-1]
 
@@ -383,6 +415,11 @@ def _with_own_call_ids(items: Iterable[Mapping[str, Any]]) -> list[Any]:
             unanswered.setdefault(id_, []).append(own)
         sent.append({**item, "call_id": own} if own != id_ else item)
     return sent
+
+
+def _originals(memory: AutoContextMemory, msg: Msg) -> list[Msg]:
+    """What a message of the view stands for; itself, if its offload was cleared."""
+    return (memory.reload(_uuid(msg)) if is_compressed(msg) else []) or [msg]
 
 
 def _uuid(msg: Msg) -> str:
@@ -417,7 +454,7 @@ def _answer_schema(agent: Any) -> list[str]:
     return [json.dumps({"type": "json_schema", "json_schema": sent}, ensure_ascii=False)]
 
 
-def _function_tool(tool: Any) -> FunctionTool:
+def _function_tool(tool: Any, memory: Callable[[], AutoContextMemory]) -> FunctionTool:
     schema = tool.schema()["function"]
 
     async def invoke(_context: Any, arguments: str) -> str:
@@ -425,7 +462,8 @@ def _function_tool(tool: Any) -> FunctionTool:
             values = json.loads(arguments or "{}")
         except ValueError:
             return f"Error: the arguments are no JSON object: {arguments[:200]!r}"
-        answer: str = await tool.acall(**(values if isinstance(values, dict) else {}))
+        (now,) = memory().tools(tool.name)
+        answer: str = await now.acall(**(values if isinstance(values, dict) else {}))
         return answer
 
     return FunctionTool(

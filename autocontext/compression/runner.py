@@ -162,6 +162,17 @@ class PassRunner:
 
         return stop
 
+    def belong_to(self, whole: PassRunner) -> None:
+        """Go by the plan of another memory, whose branch this one's is, and count and tell the passes as that one's."""
+        self.plan, self._conversation = whole.plan, whole._conversation
+
+        def pass_on(report: CompressionReport) -> None:
+            with whole._lock:
+                whole.usage += report
+            whole._call_listeners(report)
+
+        self.listen(pass_on)
+
     # ------------------------------------------------------------------------------------------------- when reading
     def before_reading(self) -> None:
         """Run the pass that is due before the view is shown, or start it in the background."""
@@ -565,11 +576,14 @@ class PassRunner:
             _log.warning("session %r: %s", self._conversation, report.reason)
         if report.receipt:
             _log.info("%s", report.receipt, extra={"conversation": self._conversation})
+        self._call_listeners(report)
+        if report.outcome == "impossible" and self._config.strict_fit and not early:
+            raise ContextOverflowError(report.reason)
+        return report
+
+    def _call_listeners(self, report: CompressionReport) -> None:
         for listener in tuple(self._listeners.values()):
             try:
                 listener(report)
             except Exception:  # noqa: BLE001 (a listener must not cost a turn)
                 _log.exception("session %r: the listener %r failed", self._conversation, listener)
-        if report.outcome == "impossible" and self._config.strict_fit and not early:
-            raise ContextOverflowError(report.reason)
-        return report

@@ -300,6 +300,12 @@ class TokenSum:
         for id_ in [id_ for id_ in self._bounds if id_ in known and id_ in fork._log.messages]:
             self.learn(id_, fork._log.messages[id_], known[id_])
 
+    def correct_like(self, other: TokenSum) -> None:
+        """Take over what a provider has taught another sum, of the same view and overhead."""
+        if other._corrected:
+            self.correction = other.total() - self.own
+        self._fixed, self._told = other._fixed, other._told
+
     def anchor(self, tokens: int) -> None:
         """Use a provider's count as the sum; what is added is counted on top."""
         self._bound_all()

@@ -8,6 +8,7 @@ import json
 import pickle
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from agents import (
     Runner,
     RunState,
     SQLiteSession,
+    ToolCallOutputItem,
     Usage,
     function_tool,
     handoff,
@@ -46,7 +48,8 @@ from openai.types.responses import ResponseOutputItem
 from pydantic import BaseModel, Field, TypeAdapter
 
 from autocontext import AutoContextConfig
-from autocontext.adapters.openai_agents import AutoContextSession, _with_own_call_ids
+from autocontext.adapters.openai_agents import AutoContextSession, _led_on, _with_own_call_ids
+from autocontext.formats.openai_responses import to_responses
 from autocontext.stores import SqliteSessionStore
 from autocontext.tokens import get_counter
 from tests.fakes import FakeOpenAI, Raw, Reply
@@ -233,7 +236,39 @@ def last_for_the_model(data: HandoffInputData) -> HandoffInputData:
     return data.clone(input_history=data.input_history[-1:], pre_handoff_items=(), input_items=())
 
 
-FILTERS = [None, remove_all_tools, only_the_last, last_for_the_model]
+def each_item(change: Any) -> Any:
+    """A filter that changes each item of the history and each result."""
+
+    def filter_(data: HandoffInputData) -> HandoffInputData:
+        def changed(items: Any) -> Any:
+            return tuple(
+                replace(i, raw_item=change(i.raw_item)) if isinstance(i, ToolCallOutputItem) else i for i in items
+            )
+
+        history: Any = data.input_history if isinstance(data.input_history, str) else map(change, data.input_history)
+        return data.clone(
+            input_history=history if isinstance(history, str) else tuple(history),
+            pre_handoff_items=changed(data.pre_handoff_items),
+            new_items=changed(data.new_items),
+        )
+
+    return filter_
+
+
+shortening = each_item(lambda item: {k: str(v)[:200] if k == "output" else v for k, v in item.items()})
+rewriting = each_item(lambda item: json.loads(json.dumps(item).replace("SALARY", "WAGE")))
+
+
+def summing_up(data: HandoffInputData) -> HandoffInputData:
+    said = {"role": "user", "content": "They have talked about salaries."}
+    return data.clone(input_history=(said,), pre_handoff_items=(), input_items=())
+
+
+def last_three(data: HandoffInputData) -> HandoffInputData:
+    return data.clone(input_history=data.input_history[-3:])
+
+
+FILTERS = [None, remove_all_tools, only_the_last, last_for_the_model, shortening, rewriting, summing_up, last_three]
 
 
 @function_tool
@@ -288,7 +323,7 @@ async def test_what_a_handoff_keeps_back_the_other_agent_does_not_get(how: Any, 
     assert bodies[0] == bodies[1]
 
 
-@pytest.mark.parametrize("how", [*({"input_filter": f} for f in FILTERS[1:]), {"nest_handoff_history": True}])
+@pytest.mark.parametrize("how", [*({"input_filter": f} for f in FILTERS[1:4]), {"nest_handoff_history": True}])
 async def test_nor_does_a_note_tell_it(how: Any) -> None:
     session = AutoContextSession(config=AutoContextConfig.for_window(6_000))
     with FakeOpenAI() as server:
@@ -301,6 +336,118 @@ async def test_nor_does_a_note_tell_it(how: Any) -> None:
     assert 20 in {n for n in range(30) if f"SALARY {n} " in str(outside)} <= {20, 21}
     first = "Look, then hand over." if "input_filter" in how and how["input_filter"] is not remove_all_tools else "Zoë"
     assert all(first in str(chat[0]) for chat in of_b)
+
+
+@pytest.mark.parametrize(
+    ("input_filter", "stream"),
+    [(remove_all_tools, False), (shortening, True), (rewriting, False), (summing_up, True), (last_three, False)],
+)
+async def test_after_a_filtered_handoff_each_request_is_valid_and_fits(input_filter: Any, stream: bool) -> None:
+    """It tells no more than the filter has left, and what the agent then finds; the session keeps all."""
+    session = AutoContextSession(config=AutoContextConfig.for_window(4_000))
+    left: list[str] = []
+
+    async def noting(data: CallModelData[Any]) -> ModelInputData:
+        left.append(str(data.model_data.input))
+        return await session.model_input_filter(data)
+
+    script: list[Any] = [reply for n in range(6) for reply in (looking_up(n), f"Salary {n} is known.")]
+    by_a, by_b = [*range(20, 28)], [*range(40, 52)]
+    script += [*map(looking_up, by_a), calling("transfer_to_b"), *map(looking_up, by_b), "B here.", looking_up(60)]
+    options: Any = {"session": session, "run_config": RunConfig(call_model_input_filter=noting), "max_turns": 100}
+    with FakeOpenAI(default="Very well.") as server:
+        server.script(script)
+        async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+            model = OpenAIChatCompletionsModel("m", openai_client=client)
+            b: Agent[Any] = Agent(name="b", instructions="You are B.", model=model, tools=[look_up])
+            a: Agent[Any] = Agent(
+                name="a", model=model, tools=[look_up], handoffs=[handoff(b, input_filter=input_filter)]
+            )
+            for text in (*(f"Look at {n}." for n in range(6)), "Look, then hand over.", "And more?", "Thanks."):
+                if stream:
+                    async for _ in Runner.run_streamed(a, text, **options).stream_events():
+                        pass
+                else:
+                    await Runner.run(a, text, **options)
+    assert not server.refused
+    assert max(server.turn(request.body).tokens for request in server.requests) <= 4_000
+    chats = [str(request.body["messages"]) for request in server.requests]
+    of_b = [n for n, chat in enumerate(chats) if "You are B." in chat]
+    assert len(of_b) == len(by_b) + 1
+    known = set(re.findall(r"SALARY \d+", left[of_b[0]]))
+    assert set(re.findall(r"SALARY [0-3]\d?\b", "".join(chats[n] for n in of_b))) <= known
+    results = [r.id for m in session.memory.get_original_memory_msgs() for r in m.tool_results if r.name == "look_up"]
+    assert sorted(results) == sorted(f"n{n}" for n in (*range(6), *by_a, *by_b, 60))
+
+
+async def test_an_agent_that_a_filtered_handoff_leads_to_reloads_what_it_is_told_of() -> None:
+    """The numbers of its notes are those of its own conversation."""
+    session = AutoContextSession(config=AutoContextConfig.for_window(4_000))
+    shown = re.compile(r"SALARY (4\d) .*\[m(\d+): ")
+
+    def answer(turn: Any) -> Reply:
+        chat = turn.messages
+        outputs = [m["content"] for m in chat if m["role"] == "tool"]
+        if "You are B." not in chat[0]["content"]:
+            return calling("transfer_to_b") if len(outputs) == 8 else looking_up(20 + len(outputs))
+        if told := [found for output in outputs if (found := shown.search(str(output).replace("\n", " ")))]:
+            if "showing" in outputs[-1]:
+                return Reply(f"{told[0][1]} is {outputs[-1]}")
+            arguments = json.dumps({"working_context_offload_uuid": f"m{told[0][2]}"})
+            function = {"name": "context_reload", "arguments": arguments}
+            return Reply(text=None, tool_calls=[{"id": "r1", "type": "function", "function": function}])
+        return looking_up(40 + sum(f"SALARY 4{n}" in str(outputs) for n in range(10)))
+
+    with FakeOpenAI(default=answer) as server:
+        async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+            model = OpenAIChatCompletionsModel("m", openai_client=client)
+            tools = [look_up, *session.tools]
+            b: Agent[Any] = Agent(name="b", instructions="You are B.", model=model, tools=tools)
+            hand_over = handoff(b, input_filter=shortening)
+            a: Agent[Any] = Agent(name="a", model=model, tools=tools, handoffs=[hand_over])
+            result = await Runner.run(a, "Look.", session=session, run_config=session.run_config(), max_turns=100)
+    number, _, page = result.final_output.partition(" is ")
+    assert f"SALARY {number} " in page
+
+
+async def test_what_a_filter_leaves_condensed_stays_so() -> None:
+    """Also where a later note of the run is about that and about what the filter has kept back."""
+    session = AutoContextSession(config=AutoContextConfig.for_window(4_000))
+    await session.add_items(said(*(f"{n}: " + "it matters that all is checked twice; " * 12 for n in range(60))))
+    read = await session.get_items()
+    notes = {item["content"] for item in read if "CONTEXT_OFFLOAD" in item["content"]}
+    looks = [
+        {"type": "function_call", "call_id": f"c{n // 2}", "name": "f", "arguments": "{}"}
+        if n % 2 == 0
+        else {"type": "function_call_output", "call_id": f"c{n // 2}", "output": f"{n} line\n" * 900}
+        for n in range(12)
+    ]
+    await session.add_items(looks)
+    await session.memory.acompress_if_needed(max_token=2_000)
+    assert not notes & {m.text for m in session.memory.messages}
+    left = [*read, *looks[:8], *looks[10:]]
+    session._branch_off(left)
+    assert session._branch is not None
+    branched = session._branch.messages
+    assert notes <= {m.text for m in branched if m.origin is not None}
+    assert sum(m.origin is not None for m in branched if m.tool_results) >= 4
+    assert [item.get("call_id") for item in to_responses(branched)] == [item.get("call_id") for item in left]
+
+
+async def test_results_beside_a_handoff_are_kept_back_like_others(server: FakeOpenAI) -> None:
+    functions = [{"name": "send", "arguments": "{}"}, {"name": "transfer_to_b", "arguments": "{}"}]
+    both = [{"id": f"h{n}", "type": "function", "function": function} for n, function in enumerate(functions)]
+    server.script([Reply(text=None, finish="tool_calls", tool_calls=both), calling("send"), "B here."])
+    session = AutoContextSession()
+
+    def experts(model: Any) -> list[Any]:
+        b: Agent[Any] = Agent(name="b", instructions="You are B.", model=model, tools=[send, *session.tools])
+        return [handoff(b, input_filter=remove_all_tools)]
+
+    await run(server, session, "Send it, and ask B.", agent={"tools": [send], "handoffs": experts})
+    of_b = [request.body["messages"] for request in server.requests[1:]]
+    assert [[m["role"] for m in chat] for chat in of_b] == [["system", "user"], ["system", "user", "assistant", "tool"]]
+    assert all("context_reload" in chat[0]["content"] for chat in of_b)
 
 
 def without_calls(data: HandoffInputData) -> HandoffInputData:
@@ -368,6 +515,15 @@ async def test_reasoning_whose_call_a_handoff_keeps_back_is_left_out(window: int
     )
 
 
+@pytest.mark.parametrize("ids", [(None, None), ("__fake_id__", "__fake_id__"), ("rs_1", "rs_2")])
+def test_reasoning_is_told_apart_whatever_its_id(ids: Any) -> None:
+    thoughts = [{"type": "reasoning", "id": id_, "summary": [{"text": f"{n}"}]} for n, id_ in enumerate(ids)]
+    items = [thoughts[0], saying(1), thoughts[1], call("look_up", 2)]
+    assert _led_on(items, items) == items
+    assert _led_on(items, items[:3]) == items[:2]
+    assert _led_on(items, [thoughts[0], call("look_up", 2)]) == [call("look_up", 2)]
+
+
 async def test_a_guardrail_that_trips_leaves_a_session_that_goes_on(server: FakeOpenAI) -> None:
     async def refuse(_context: Any, _agent: Any, _input: Any) -> GuardrailFunctionOutput:
         return GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
@@ -381,11 +537,6 @@ async def test_a_guardrail_that_trips_leaves_a_session_that_goes_on(server: Fake
 
 
 async def test_a_run_that_waits_for_approval_goes_on(server: FakeOpenAI) -> None:
-    @function_tool(needs_approval=True)
-    def delete() -> str:
-        """Delete everything."""
-        return "It is gone."
-
     server.script([calling("delete"), "Deleted."])
     session = AutoContextSession()
     agent = {"tools": [delete, *session.tools]}
@@ -400,6 +551,89 @@ async def test_a_run_that_waits_for_approval_goes_on(server: FakeOpenAI) -> None
     assert server.refused == []
     kinds = [item.get("type") or item["role"] for item in await session.get_items()]
     assert kinds == ["user", "function_call", "function_call_output", "message"]
+
+
+@function_tool(needs_approval=True)
+def delete() -> str:
+    """Delete everything."""
+    return "It is gone."
+
+
+@pytest.mark.parametrize("way", ["here", "streamed", "elsewhere"])
+@pytest.mark.parametrize("handed_over", [False, True])
+@pytest.mark.parametrize("question", [(), ("It is noon.",), ("send", "It is noon.")])
+async def test_an_approval_may_come_after_other_turns(
+    server: FakeOpenAI, tmp_path: Path, question: Any, handed_over: bool, way: str
+) -> None:
+    """The run goes on with what it had; the session has each message once."""
+
+    def opened() -> AutoContextSession:
+        return AutoContextSession(store=SqliteSessionStore(tmp_path / "agent.db"), session_id="s1")
+
+    async def go(given: Any) -> Any:
+        options: Any = {"session": session, "run_config": session.run_config(nest_handoff_history=False)}
+        if way != "streamed":
+            return await Runner.run(a, given, **options)
+        result = Runner.run_streamed(a, given, **options)
+        async for _ in result.stream_events():
+            pass
+        return result
+
+    first = [calling("transfer_to_b", "h1")] if handed_over else []
+    asked = [text if " " in text else calling(text, "q1") for text in question]
+    server.script(["Hello.", *first, calling("delete", "d1"), *asked, calling("send", "s1"), "Deleted.", "Bye."])
+    session = opened()
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        model = OpenAIChatCompletionsModel("m", openai_client=client)
+        b: Agent[Any] = Agent(name="b", model=model, tools=[delete, send])
+        by_summary = handoff(b, input_filter=summing_up)
+        a: Agent[Any] = Agent(name="a", model=model, tools=[delete, send], handoffs=[by_summary])
+        await go("My secret is 42.")
+        state = (await go("Delete it.")).to_state()
+        if question:
+            await go("What time is it?")
+        if way == "elsewhere":
+            session, state = opened(), await RunState.from_json(a, json.loads(json.dumps(state.to_json())))
+        state.approve(state.get_interruptions()[0])
+        before = len(server.requests)
+        await go(state)
+        await go("Thanks.")
+    assert not server.refused
+    chats = [
+        [m["content"] or m["tool_calls"][0]["id"] for m in request.body["messages"]] for request in server.requests
+    ]
+    had = ["They have talked about salaries."] if handed_over else ["My secret is 42.", "Hello.", "Delete it."]
+    assert chats[before] == [*had, "d1", "It is gone."]
+    assert chats[before + 1] == [*had, "d1", "It is gone.", "s1", "It is sent."]
+    kept = [*(["h1", "h1"] if handed_over else []), "d1"]
+    meanwhile = ["What time is it?", *(["q1", "q1"] if len(question) > 1 else []), "It is noon."] if question else []
+    said = [
+        m.text or (m.tool_uses[0].id if m.tool_uses else m.tool_results[0].id)
+        for m in opened().memory.get_original_memory_msgs()
+    ]
+    after = ["d1", "s1", "s1", "Deleted.", "Thanks.", "Bye."]
+    assert said == ["My secret is 42.", "Hello.", "Delete it.", *kept, *meanwhile, *after]
+
+
+@pytest.mark.parametrize("asked", [["It is noon."], [calling("send", "q1"), "It is noon."]])
+async def test_an_agent_as_a_tool_that_is_approved_after_another_turn_sees_its_own_conversation(
+    server: FakeOpenAI, asked: list[Any]
+) -> None:
+    function = {"name": "ask", "arguments": '{"input": "Answer."}'}
+    call = Reply(text=None, tool_calls=[{"id": "k1", "type": "function", "function": function}])
+    server.script([call, *asked, "42.", "It is 42."])
+    session = AutoContextSession()
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        model = OpenAIChatCompletionsModel("m", openai_client=client)
+        expert: Agent[Any] = Agent(name="expert", model=model)
+        a: Agent[Any] = Agent(name="a", model=model, tools=[send, expert.as_tool("ask", "Ask.", needs_approval=True)])
+        state = (await session.run(a, "My secret is 42.")).to_state()
+        await session.run(a, "What time is it?")
+        state.approve(state.get_interruptions()[0])
+        await session.run(a, state)
+    *_, inside, outside = (sent(server, n) for n in range(-2, 0))
+    assert inside == ["Answer."]
+    assert outside == ["My secret is 42."]
 
 
 # --------------------------------------------------------------------------------------------------- the short way
@@ -699,11 +933,6 @@ async def test_the_filter_alone_keeps_nothing(server: FakeOpenAI) -> None:
 
 
 async def test_a_run_that_waited_for_approval_goes_on_in_another_process(server: FakeOpenAI, tmp_path: Path) -> None:
-    @function_tool(needs_approval=True)
-    def delete() -> str:
-        """Delete everything."""
-        return "It is gone."
-
     server.script(["Hello.", calling("delete"), "Deleted."])
 
     def opened() -> AutoContextSession:
