@@ -443,13 +443,13 @@ class AutoContextMemory(ProviderMessages, Closing):
     recover, arecover = sync_and_async(_recover)
 
     def _learn_refusal(self, times: float) -> tuple[int, Callable[[bool], bool]] | None:
-        """Count the view as so many times the window, or just over it; None if it is as a refusal left it.
+        """Count the view as so many times the window, or just over it; None if it is as one without a count left it.
 
         Returns our own count, and what says after the pass whether the view is smaller than the one refused.
         """
         with self._lock:
             tokens, pacing, sent = self._token_sum, self._pass_runner.pacing, self._last_read
-            if self._recovered == (len(self._log.entries), tokens.correction):
+            if times <= 1 and self._recovered == (len(self._log.entries), tokens.correction):
                 return None
             own, take_back = tokens.own, tokens.try_at_least(int(times * self.config.max_token) + 1)
 

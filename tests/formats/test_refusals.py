@@ -198,6 +198,19 @@ def test_a_smaller_view_that_is_refused_too_is_not_cut_again_until_something_is_
     assert memory.recover(TOO_LONG[0])
 
 
+def test_one_that_is_refused_again_with_its_count_is_cut_again() -> None:
+    """Else the same request would be refused for ever, as by a service to which a picture is three times as much."""
+    memory = AutoContextMemory(AutoContextConfig.for_window(8_000))
+    memory.add_messages(conversation(rounds=40))
+    memory.to_openai()
+    sizes = [memory.count(memory.messages)]
+    for _ in range(3):
+        assert memory.recover(Refused("prompt is too long: 8800 tokens > 8000 maximum"))
+        memory.to_openai()
+        sizes.append(memory.count(memory.messages))
+    assert sizes == sorted({*sizes}, reverse=True)
+
+
 def test_a_view_over_the_window_keeps_its_count() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(8_000))
     memory.add_messages([system("Rules. " * 10_000)])
