@@ -887,7 +887,10 @@ def open_with_store(
     settings, summarizer = config_of(f"{of.__name__}.open", window, config), open_model(model, of.__name__)
     store, make = DatabaseSessionStore(url), cast("Callable[..., Any]", of)
     try:
-        opened = make(config=settings, model=summarizer, store=store, **options)
+        if issubclass(of, AutoContextMemory):  # by place: a subclass may have names of its own
+            opened = make(settings, summarizer, store=store, **options)
+        else:
+            opened = make(config=settings, model=summarizer, store=store, **options)
     except BaseException:
         store.close()
         raise
@@ -918,9 +921,10 @@ def learn_usage(memory: AutoContextMemory, sent: Iterable[Msg], usage: Any, answ
 
 
 def answer_of(memory: AutoContextMemory, call_id: str) -> Msg | None:
-    """The message that answers the newest call of this id, as it was added, wherever it is now; None without one."""
+    """The message that answers the newest call of this id, as it was added; None without one, or if it was removed."""
     with memory._lock:  # noqa: SLF001 (as above)
-        return memory._answering.answer(memory._log, call_id)  # noqa: SLF001 (as above)
+        found = memory._answering.answer(memory._log, call_id)  # noqa: SLF001 (as above)
+        return found if found is not None and holds(memory, found) else None
 
 
 def holds(memory: AutoContextMemory, msg: Msg) -> bool:

@@ -380,6 +380,15 @@ def test_open_begins_a_session_and_goes_on_with_it(tmp_path: Path) -> None:
         assert (len(of_nobody), bool(of_nobody)) == (0, True)
 
 
+def test_open_makes_a_subclass_that_names_its_parameters_otherwise() -> None:
+    class Mine(AutoContextMemory):
+        def __init__(self, settings: Any = None, llm: Any = None, **more: Any) -> None:
+            super().__init__(settings, llm, **more)
+
+    with Mine.open(":memory:", window="4k") as memory:
+        assert (type(memory), memory.config.max_token) == (Mine, 4_000)
+
+
 def test_open_works_in_asynchronous_code_and_on_an_open_database(tmp_path: Path) -> None:
     async def go() -> None:
         async with AutoContextMemory.open(tmp_path / "agent.db", session_id="42") as memory:

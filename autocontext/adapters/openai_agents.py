@@ -162,12 +162,18 @@ class AutoContextSession(Openable):
         unknown = self.memory.open_request is None or not self._in_run
         if first.get("role") in ("user", "system", "developer"):
             self._begin()
-        elif unknown and self._branch is None and str(first.get("type")).endswith(("_output", "_response")):
+        elif unknown and str(first.get("type")).endswith(("_output", "_response")) and not self._asks_in_branch(items):
             # A run that has waited for an approval goes on, which this object has not seen begin, or after others.
             self._in_run, self._may_lack = Counter(map(_words, to_responses(self.memory.messages))), True
+            self._branch = None
         self._read = None
         self._add(self._without_kept(from_responses(items)))
         self._in_run.update(map(_words, items))
+
+    def _asks_in_branch(self, outputs: list[Any]) -> bool:
+        """Whether the branch shows the calls that these outputs answer, and is not that of another run."""
+        shown = {use.id for m in self._branch.messages for use in m.tool_uses} if self._branch is not None else set()
+        return not shown.isdisjoint(item.get("call_id") for item in outputs)
 
     def _add(self, msgs: list[Msg]) -> None:
         self.memory.add_messages(msgs)

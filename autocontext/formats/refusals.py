@@ -41,6 +41,8 @@ _QUOTED = re.compile(r"""input_value=|["'](?:input|metadata|headers)["']:""")
 _COUNT = re.compile(r"(?<![\w.,-])(?:\d{1,3}(?:,\d{3})+|\d{4,8})(?![\w-])")
 _MOST_TIMES = 4.0
 """A larger ratio is one of other numbers."""
+_OUTPUT = re.compile(r"max_(?:new_|completion_)?tokens|in the completion|\d \+ \d", re.IGNORECASE)
+"""Where the numbers are also those of the answer."""
 _FIELDS = ("code", "type", "error", "detail", "metadata", "raw", "message", "msg")
 """Of the body of an error: what the service says, or one behind it."""
 
@@ -58,9 +60,10 @@ def is_too_long(error: BaseException) -> bool:
 
 
 def times_too_long(error: BaseException) -> float:
-    """The count that a refusal tells, as a multiple of the limit that it tells; 1 where it does not tell both."""
-    counts = sorted({int(number.replace(",", "")) for number in _COUNT.findall(_words_of(error))})
-    times = counts[-1] / counts[-2] if len(counts) > 1 else 1.0
+    """The count that a refusal tells, as a multiple of the limit that it tells; 1 where it does not tell just both."""
+    said = _words_of(error)
+    counts = sorted({int(number.replace(",", "")) for number in _COUNT.findall(said)})
+    times = counts[-1] / counts[-2] if len(counts) > 1 and not _OUTPUT.search(said) else 1.0
     return times if times <= _MOST_TIMES else 1.0
 
 

@@ -27,6 +27,8 @@ HOOK_FAILED = "the redact hook failed, so texts were hidden"
 _HIDDEN = "[redacted]"
 _READ_OF_VALUE = 1_000
 """Characters of an argument that are read once more with its name: whether it is a secret, its beginning tells."""
+_TELLING = 12
+"""Characters behind a name that are left of a text that is no secret as a whole."""
 
 
 class Redaction:
@@ -108,7 +110,10 @@ class Redaction:
             return text
         beginning = json.dumps(value[:_READ_OF_VALUE], ensure_ascii=False)  # a quote in it does not end it
         named = f'"{name}": {beginning}'
-        return value if self.text(named) == named else _HIDDEN
+        redacted = self.text(named)
+        # In a long text, its escapes or the cut may look like a secret; what its name hides is hidden from the start.
+        is_content = len(value) > _READ_OF_VALUE and redacted.startswith(named[: len(name) + _TELLING])
+        return value if redacted == named or is_content else _HIDDEN
 
 
 def shown(problem: str, hook: Callable[[str], str] | None) -> str:

@@ -95,7 +95,9 @@ def test_another_error_is_none_of_it(error: Exception) -> None:
     ("text", "times"),
     [
         ("maximum context length is 128,000 tokens. However, your messages resulted in 160,000 tokens.", 1.25),
-        ("you requested 9000 tokens (8000 in the messages, 1000 in the completion); the limit is 8000", 1.125),
+        ("you requested 9000 tokens (8000 in the messages, 1000 in the completion); the limit is 8192", 1.0),
+        ("input length and `max_tokens` exceed context limit: 8670 + 7630 > 16000", 1.0),
+        ("`inputs` tokens + `max_new_tokens` must be <= 16000. Given: 8670 `inputs` tokens and 7630", 1.0),
         ("prompt is too long: 300000 tokens > 200000 maximum", 1.5),
         ("maximum context length is 8192 tokens (request req-20261129-7731, 2026-11-29)", 1.0),
         ("code 1261: maximum context length is 131072 tokens", 1.0),

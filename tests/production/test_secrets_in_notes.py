@@ -134,6 +134,16 @@ def test_arguments_with_a_secret_name_are_hidden_and_others_stay() -> None:
     assert "swordfish" not in text
 
 
+def test_of_a_long_argument_with_a_secret_in_it_the_rest_stays() -> None:
+    tests = "".join(f"def test_{n}(): assert {n} == f({n})\n" for n in range(60))
+    long = f'COUNTED = {{"token_counter": "bytes4"}}\n{tests}'
+    memory = AutoContextMemory(AutoContextConfig.for_window(1_500, redact=redact_secrets))
+    call = tool_exchange("write_file", {"path": "test_compute.py", "content": long}, "ok")
+    memory.add_messages([user("Test it."), *call, assistant("Done."), *day(14)])
+    memory.compress_if_needed(force=True)
+    assert 'write_file test_compute.py "COUNTED = ' in "\n".join(written(memory))
+
+
 def test_readings_that_differ_in_a_secret_alone_are_not_called_the_same() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(2_500, redact=redact_secrets))
     for n, key in enumerate((KEYS["OpenAI key"], KEYS["Groq key"])):

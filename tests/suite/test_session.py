@@ -212,6 +212,14 @@ def test_a_call_that_was_answered_is_not_run_again(ac):
     assert output(session.call_tool(lambda: "paid twice", {}, "c1", name="pay")) == "paid twice", "an id may come again"
 
 
+def test_a_call_whose_exchange_was_removed_is_run_again(ac):
+    session = ac.session("s")
+    session.add([user("pay"), asks("c1", "pay")])
+    session.call_tool(lambda: "paid", {}, "c1", name="pay")
+    session.memory.delete_message(1)
+    assert output(session.call_tool(lambda: "paid anew", {}, "c1", name="pay")) == "paid anew"
+
+
 def test_an_answered_call_is_not_run_again_when_its_answer_has_left_the_view(tmp_path):
     runs = []
 

@@ -493,6 +493,23 @@ def saying(n: int) -> dict[str, Any]:
     return {"type": "message", "id": f"msg_{n}", "role": "assistant", "status": "completed", "content": [part]}
 
 
+async def test_an_approval_that_comes_after_another_run_was_handed_over_goes_on_with_its_own_run() -> None:
+    def asking(name: str) -> list[dict[str, Any]]:
+        return [{"type": "function_call", "id": f"fc_{name}", "call_id": name, "name": name, "arguments": "{}"}]
+
+    model = Thinking(asking("delete"), asking("transfer_to_b"), [saying(1)], [saying(2)])
+    b: Agent[Any] = Agent(name="b", model=model)
+    new = handoff(b, input_filter=lambda data: data.clone(input_history=(), pre_handoff_items=()))
+    a: Agent[Any] = Agent(name="a", model=model, tools=[delete], handoffs=[new])
+    session = AutoContextSession()
+    state = (await session.run(a, "Delete it.")).to_state()
+    await session.run(a, "What time is it?")
+    state.approve(state.get_interruptions()[0])
+    await session.run(a, state)
+    said = [item.get("output") or item.get("content") or item.get("call_id") for item in model.sent[-1]]
+    assert said == ["Delete it.", "delete", "It is gone."]
+
+
 @pytest.mark.parametrize("window", [6_000, 100_000])
 async def test_reasoning_whose_call_a_handoff_keeps_back_is_left_out(window: int) -> None:
     model = Thinking(
