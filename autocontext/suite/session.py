@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.pruning import Known, PruneResult, aprune_messages, prune_messages
 from autocontext.errors import told
 from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sync_and_async
-from autocontext.flows.threads import in_thread, run_to_end
+from autocontext.flows.threads import afinished, finished
 from autocontext.formats.reading import Message
 from autocontext.history.cached import cached_property
 from autocontext.memory import answer_of, holds, offered_tools
@@ -96,6 +96,8 @@ class Session(DoesSteps):
         **cache_options: Any,
     ) -> Flow[Msg]:
         """Run a tool for the call `call_id` and return the message that answers it; `acall_tool` runs it in a thread.
+
+        A tool may be asynchronous: what it returns is awaited.
 
         If the conversation waits for that call, the message is added at once. If the call has an answer, the answer is
         returned and the tool does not run again. An exception of the tool becomes an error result. A large result goes
@@ -226,16 +228,21 @@ class ToolCall:
     def _do(self) -> Any:
         self._begin()
         if self.cache_options is None:
-            return _sync(self.fn)(**self.args)
-        params, fn, options = self._lookup(_sync(self.fn), self.cache_options)
+            return finished(partial(self.fn, **self.args))
+
+        @wraps(self.fn)  # with its signature, by which the cache tells a wrong argument
+        def call(**args: Any) -> Any:
+            return finished(partial(self.fn, **args))
+
+        params, fn, options = self._lookup(call, self.cache_options)
         return self.cache.get_or_compute(self.name, params, fn, **options)
 
     async def _arun(self) -> Any:
         calling, before = self._begin()
         try:
             if self.cache_options is None:
-                return await _async(self.fn)(**self.args)
-            params, fn, options = self._lookup(_async(self.fn), self.cache_options)
+                return await afinished(partial(self.fn, **self.args))
+            params, fn, options = self._lookup(lambda **args: afinished(partial(self.fn, **args)), self.cache_options)
             return await self.cache.aget_or_compute(self.name, params, fn, **options)
         finally:
             calling.set(before)
@@ -262,23 +269,6 @@ class ToolCall:
         before = calling.get()
         calling.set(Call.of(*self.memory.session, self.call_id))
         return calling, before
-
-
-def _sync(fn: Callable[..., Any]) -> Callable[..., Any]:
-    if not inspect.iscoroutinefunction(fn):
-        return fn
-    return lambda **args: run_to_end(fn(**args))
-
-
-def _async(fn: Callable[..., Any]) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(fn):
-        return fn
-
-    async def call(**args: Any) -> Any:
-        # In a thread of its own, so a blocking tool does not block the event loop.
-        return await in_thread(lambda: fn(**args))
-
-    return call
 
 
 def _result(value: Any, call_id: str, name: str) -> ToolResultBlock:

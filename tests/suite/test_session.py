@@ -5,7 +5,7 @@ import re
 import threading
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from functools import partial
+from functools import partial, wraps
 
 import pytest
 from hypothesis import given
@@ -177,6 +177,77 @@ def test_in_async_code():
 
 
 # ---------------------------------------------------------------------------------------------------------- call_tool
+async def find(q):
+    await asyncio.sleep(0)
+    return f"found {q}"
+
+
+def traced(fn):
+    @wraps(fn)
+    def around(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    return around
+
+
+class Finder:
+    async def __call__(self, q):
+        return await find(q)
+
+
+class Promise:
+    def __init__(self, q):
+        self.q = q
+
+    def __await__(self):
+        return find(self.q).__await__()
+
+
+ASYNCHRONOUS = {
+    "function": find,
+    "partial": partial(find),
+    "lambda": lambda q: find(q + ""),
+    "decorated": traced(find),
+    "object": Finder(),
+    "method": Finder().__call__,
+    "partial of an object": partial(Finder()),
+    "awaitable": Promise,
+}
+
+
+@pytest.mark.parametrize("mode", ["sync", "sync in a loop", "async"])
+@pytest.mark.parametrize("cacheable", [False, True])
+@pytest.mark.parametrize("kind", ASYNCHRONOUS)
+def test_what_an_asynchronous_tool_returns_is_awaited(ac, kind, cacheable, mode):
+    session, tool = ac.session("s"), ASYNCHRONOUS[kind]
+    session.add([user("find x"), asks("c1", "find", q="x")])
+
+    async def call():
+        if mode == "async":
+            return await session.acall_tool(tool, {"q": "x"}, "c1", cacheable=cacheable, name="find")
+        return session.call_tool(tool, {"q": "x"}, "c1", cacheable=cacheable, name="find")
+
+    if mode == "sync":
+        answer = session.call_tool(tool, {"q": "x"}, "c1", cacheable=cacheable, name="find")
+    else:
+        answer = asyncio.run(call())
+    assert (output(answer), answer.tool_results[0].is_error) == ("found x", False)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_what_an_asynchronous_tool_raises_is_an_error_result(ac, mode):
+    async def fail():
+        raise PermissionError("not yours")
+
+    session = ac.session("s")
+    call = (
+        session.call_tool if mode == "sync" else lambda *args, **named: asyncio.run(session.acall_tool(*args, **named))
+    )
+    answer = call(traced(fail), {}, "c1", name="t")
+    assert answer.tool_results[0].is_error
+    assert output(answer) == "Error: PermissionError: not yours"
+
+
 def test_a_large_result_is_stored_and_shown_by_its_beginning(ac):
     session = ac.session("s")
     session.add([user("look"), asks("c1", path="a")])
