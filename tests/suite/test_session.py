@@ -2,7 +2,9 @@
 
 import asyncio
 import re
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import partial, wraps
@@ -14,9 +16,10 @@ from autocontext import AutoContext, AutoContextConfig, AutoContextError, ImageB
 from autocontext.adapters.anthropic_messages import to_anthropic
 from autocontext.adapters.openai_chat import to_openai
 from autocontext.content import PrunePolicy, restore_messages
-from autocontext.errors import ConfigError, InvalidMessage, StoreCorruptError
+from autocontext.errors import ConfigError, InvalidMessage, SessionGone, StoreCorruptError, StoreError
 from autocontext.optimizer.states import StateStore
 from autocontext.stores.database import Statement
+from autocontext.stores.sqlite_database import SqliteDatabase
 from autocontext.suite import Session
 from autocontext.testing import assert_valid_chat, assistant, tool_result, user
 from autocontext.text.chat_rules import first_violation
@@ -506,6 +509,65 @@ def test_one_call_from_many_threads_with_a_cache_runs_once(ac):
         t.join()
     assert done == ["5"] * 8
     assert runs == [5]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_a_result_that_the_log_did_not_take_is_added_when_the_call_is_repeated(tmp_path, size, mode):
+    where, paid = tmp_path / "agent.db", []
+    other = sqlite3.connect(where, isolation_level=None, check_same_thread=False)
+
+    def pay(to):
+        paid.append(to)
+        if len(paid) == 1:
+            other.execute("BEGIN IMMEDIATE")  # as a backup that begins while the tool runs
+        return f"paid {to}: receipt {len(paid)}" + " and so on" * (1_000 if size == "large" else 1)
+
+    def call(session):
+        if mode == "sync":
+            return session.call_tool(pay, {"to": "Bob"}, "c1")
+        return asyncio.run(session.acall_tool(pay, {"to": "Bob"}, "c1"))
+
+    with closing(other), AutoContext.open(SqliteDatabase(where, patience=0.1), window=4_000) as ac:
+        session = ac.session("s")
+        session.add([user("pay Bob"), asks("c1", "pay", to="Bob", why="he asked " * 3_000)])
+        with pytest.raises(StoreError, match="try again"):
+            call(session)
+        with pytest.raises(StoreError, match="try again"):
+            call(session)
+        other.execute("ROLLBACK")
+        session.add([user(f"and {i} " * 200) for i in range(8)])
+        session.memory.compress_if_needed(force=True)  # the message with the call is shorter, and another, after it
+        answer = call(session)
+        assert output(answer).startswith("paid Bob: receipt 1")
+        assert [r.text for m in session.memory.messages for r in m.tool_results] == [output(answer)]
+        assert call(session) == call(ac.session("s")) == answer
+        assert paid == ["Bob"]
+        session.add([asks("c1", "pay", to="Bob")])
+        assert output(call(session)).startswith("paid Bob: receipt 2"), "an id may come again"
+        assert_valid_chat(session.prepare().messages)
+
+
+def test_a_result_that_the_log_did_not_take_answers_no_other_call(tmp_path):
+    where = tmp_path / "agent.db"
+    other = sqlite3.connect(where, isolation_level=None, check_same_thread=False)
+    with closing(other), AutoContext.open(SqliteDatabase(where, patience=0.1), window=4_000) as ac:
+        session = ac.session("s")
+        session.add([user("pay"), asks("c1", "pay")])
+        with pytest.raises(StoreError):
+            session.call_tool(lambda: other.execute("BEGIN IMMEDIATE") and "paid", {}, "c1", name="pay")
+        other.execute("ROLLBACK")
+        session.add([tool_result("c1", "cancelled", name="pay"), user("again"), asks("c1", "pay")])
+        assert output(session.call_tool(lambda: "paid anew", {}, "c1", name="pay")) == "paid anew"
+
+
+def test_a_tool_of_a_session_that_was_deleted_does_not_run(ac):
+    session, runs = ac.session("s"), []
+    session.add([user("pay"), asks("c1", "pay")])
+    ac.delete("s")
+    with pytest.raises(SessionGone):
+        session.call_tool(lambda: runs.append(1) or "paid", {}, "c1", name="pay")
+    assert runs == []
 
 
 # ------------------------------------------------------------------------------------------------------------ prepare
