@@ -927,6 +927,18 @@ def answer_of(memory: AutoContextMemory, call_id: str) -> Msg | None:
         return found if found is not None and holds(memory, found) else None
 
 
+def open_calls(memory: AutoContextMemory) -> dict[str, int]:
+    """The calls in view without an answer there, by id, with the number of the message that makes each."""
+    waiting: dict[str, str] = {}
+    with memory._lock:  # noqa: SLF001 (as above)
+        for msg in memory.messages:
+            for result in msg.tool_results:
+                waiting.pop(result.id, None)
+            waiting.update((use.id, msg.id) for use in msg.tool_uses)
+        # By its number a call is known also when a pass has made its message shorter.
+        return {call: next(iter(memory._log.numbers([id_])), 0) for call, id_ in waiting.items()}  # noqa: SLF001
+
+
 def holds(memory: AutoContextMemory, msg: Msg) -> bool:
     """Whether this very message was added, and is in view or behind a note in view."""
     with memory._lock:  # noqa: SLF001 (as above)

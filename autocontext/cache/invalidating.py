@@ -39,11 +39,13 @@ calling: ContextVar[ToolCall | None] = ContextVar("autocontext_tool_call", defau
 
 
 class Selection(NamedTuple):
-    """The results and running computations that an invalidation affects, as SQL conditions."""
+    """The results, running computations and notes that an invalidation affects, as SQL conditions."""
 
     results: str
     params: dict[str, Any]
     computations: str
+    notes: str = ""
+    """The notes of who has asked: those of whole namespaces, as there is no index by key."""
 
     @classmethod
     def of(
@@ -66,7 +68,7 @@ class Selection(NamedTuple):
             below = _prefix_below(chosen)
             condition = "(namespace = :ns OR substr(namespace, 1, :size) = :ns_prefix)"
             params = {"ns": chosen, "ns_prefix": below, "size": len(below)}
-            return cls(condition, params, condition)
+            return cls(condition, params, condition, condition)
         text = str(arguments[names[0]])
         if not text:
             raise ConfigError(f"{names[0]}: give a text that is not empty")
@@ -84,7 +86,7 @@ class Selection(NamedTuple):
     @classmethod
     def everything(cls, own: str) -> Selection:
         """All results of a namespace, not of those below it."""
-        return cls("namespace = :ns", {"ns": own}, "namespace = :ns")
+        return cls("namespace = :ns", {"ns": own}, "namespace = :ns", "namespace = :ns")
 
     @classmethod
     def _inside(cls, own: str, condition: str, params: dict[str, Any]) -> Selection:
@@ -96,7 +98,10 @@ def invalidating(namespace: CacheNamespace, selection: Selection) -> Work[int]:
     """Remove a selection; returns the number of results."""
     # Computations first: this waits for one that is just being stored, which is then removed as a result.
     yield from leases.end_all(selection.computations, selection.params)
-    return (yield from rows.remove(selection.results, selection.params, namespace.now()))
+    removed = yield from rows.remove(selection.results, selection.params, namespace.now())
+    if selection.notes:
+        yield Statement(f"DELETE FROM autocontext_cache_call WHERE {selection.notes}", selection.params)
+    return removed
 
 
 def noting(namespace: CacheNamespace, key: CacheKey | str, call: ToolCall) -> Work[None]:

@@ -20,6 +20,7 @@ from autocontext import flows
 from autocontext.cache import leases
 from autocontext.cache.canonical import CacheKey
 from autocontext.cache.flights import Flight, FlightResult, FlightState, Owner, detach
+from autocontext.cache.invalidating import ToolCall, noting
 from autocontext.cache.leases import Claim
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, without_call_fields
 from autocontext.cache.options import CacheOptions
@@ -29,7 +30,7 @@ from autocontext.cache.values import encoded, encoded_error
 from autocontext.cache.watching import Flights
 from autocontext.errors import AutoContextError, CacheCycle, StoreError, UncacheableError
 from autocontext.flows import Flow, Operation, compute, operation
-from autocontext.stores.database import Database, Read, Write
+from autocontext.stores.database import Database, Read, Work, Write
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.05
 """Seconds between checks of another process's lease."""
@@ -52,6 +53,8 @@ class CachedCall(NamedTuple):
     """Creation time (milliseconds since 1970) of an entry that does not count."""
     in_background: bool = False
     """Answer at once, and give up instead of waiting."""
+    tool_call: ToolCall | None = None
+    """The tool call that asks, to be noted."""
 
 
 _Settled: TypeAlias = tuple[FlightResult, CacheEntry | None]
@@ -151,9 +154,17 @@ def _compute(step: Operation) -> Flow[FlightResult]:
 def _ask(call: CachedCall, flight: Flight, claim: Claim) -> Flow[FlightResult | None]:
     """Wait until this caller may compute (None), or there is a result. Raises CacheCycle."""
     namespace = call.namespace
+
+    def ask(claim: Claim) -> Work[CacheEntry | bool]:
+        reply = yield from leases.ask(namespace, claim, lambda: flight.outcome is None)
+        if reply is True and call.tool_call is not None:
+            # Once more: what has cleared the cache, or deleted the session, since it was noted has ended no lease.
+            yield from noting(namespace, call.key, call.tool_call)
+        return reply
+
     while True:
         flight.asked += 1
-        reply: CacheEntry | bool = yield Write(partial(leases.ask, namespace, claim, lambda: flight.outcome is None))
+        reply: CacheEntry | bool = yield Write(partial(ask, claim))
         if reply is True:
             return None
         if isinstance(reply, CacheEntry):

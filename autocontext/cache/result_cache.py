@@ -133,9 +133,14 @@ class ResultCache(DatabasePart):
         work = yield slow(prepared, value)
         if work is None or not self.enabled:
             return False
-        if (asking := calling.get()) is not None:
-            yield Write(lambda: noting(self._namespace, key, asking))
-        yield Write(work)
+        asking = calling.get()
+
+        def noted() -> Work[None]:
+            yield from work()
+            if asking is not None:
+                yield from noting(self._namespace, key, asking)
+
+        yield Write(noted)
         self._namespace.count("stored")
         return True
 
@@ -213,7 +218,10 @@ class ResultCache(DatabasePart):
     invalidate, ainvalidate = sync_and_async(_invalidate)
 
     def _clear(self) -> Flow[int]:
-        """Remove all results of this namespace, not of those below it. Returns their number."""
+        """Remove all results of this namespace, and what is noted of who asked, not of those below it.
+
+        Returns the number of results.
+        """
         return (yield from self._removed(Selection.everything(self._namespace.text)))
 
     clear, aclear = sync_and_async(_clear)
@@ -287,7 +295,7 @@ class ResultCache(DatabasePart):
         if call is None:
             return _with_call_fields((yield computed(make())), params, options)
         try:
-            if (asking := calling.get()) is not None:  # before anything is stored
+            if (asking := call.tool_call) is not None:  # before anything is stored
                 yield Write(lambda: noting(self._namespace, call.key, asking))
             entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(call.key))
         except (StoreError, StoreCorruptError) as error:
@@ -320,7 +328,7 @@ class ResultCache(DatabasePart):
         except UncacheableError:
             self._namespace.count("uncacheable")
             return None
-        return CachedCall(key, make, options, self._namespace, self._computing.flights)
+        return CachedCall(key, make, options, self._namespace, self._computing.flights, tool_call=calling.get())
 
     def _used(self, key: CacheKey | str) -> Flow[None]:
         """Note a hit, and from time to time write the notes."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from autocontext.cache.flights import Flight, within
 from autocontext.errors import ConfigError
 from autocontext.flows import Operation
-from autocontext.flows.threads import in_thread
+from autocontext.flows.threads import afinished, in_thread
 
 _MUCH = 2_000
 """Values, or pieces of 64 characters, that the event loop handles itself: one to three milliseconds."""
@@ -41,10 +41,7 @@ def computed(fn: Callable[[], Any], flight: Flight | None = None) -> Operation:
 
     async def ado() -> Any:
         with within(flight):
-            if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 (what the call returns matters)
-                return await fn()
-            value = await in_thread(fn)
-            return await value if isinstance(value, Awaitable) else value
+            return await afinished(fn)
 
     return Operation(do, ado)
 

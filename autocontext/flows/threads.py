@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+import inspect
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from autocontext.flows import lazy
@@ -54,6 +56,29 @@ def run_to_end(work: Coroutine[Any, Any, T], *, aside: bool = False) -> T:
             with suppress(RuntimeError):  # its loop has just ended
                 task.get_loop().call_soon_threadsafe(task.cancel)
         raise
+
+
+def finished(fn: Callable[[], Any]) -> Any:
+    """What a function returns; what can be awaited is run to its end, as by `run_to_end`."""
+    value = fn()
+    return run_to_end(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+async def afinished(fn: Callable[[], Any]) -> Any:
+    """`finished` without blocking the event loop: what is no coroutine function is called in a thread of its own."""
+    value = fn() if is_async(fn) else await in_thread(fn)
+    return await value if inspect.isawaitable(value) else value
+
+
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Whether it is known before the call that a function, a partial or an object returns a coroutine."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(type(fn), "__call__", None))  # noqa: B004 (what the call returns matters)
+
+
+async def _awaited(value: Awaitable[T]) -> T:
+    return await value
 
 
 def _in_loop() -> bool:

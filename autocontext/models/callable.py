@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from autocontext.errors import ModelError, told
-from autocontext.flows.threads import in_thread, run_to_end
+from autocontext.flows.threads import afinished, finished
 from autocontext.requests import ModelReply, ModelRequest, Usage
 
 
@@ -27,7 +27,6 @@ class CallableModel:
     ) -> None:
         self._fn = fn
         self.name = name
-        self._is_async = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
     def __repr__(self) -> str:
         return f"CallableModel({self.name!r})"
@@ -36,9 +35,7 @@ class CallableModel:
         """The function's reply. Raises ModelError."""
         start = time.perf_counter()
         try:
-            answer = self._fn(request)
-            if inspect.isawaitable(answer):
-                answer = run_to_end(_awaited(answer))
+            answer = finished(partial(self._fn, request))
         except Exception as e:
             raise self._failure(e) from e
         return self._reply(answer, time.perf_counter() - start)
@@ -47,9 +44,7 @@ class CallableModel:
         """The function's reply, without blocking the event loop. Raises ModelError."""
         start = time.perf_counter()
         try:
-            answer: Any = self._fn(request) if self._is_async else await in_thread(lambda: self._fn(request))
-            if inspect.isawaitable(answer):
-                answer = await answer
+            answer = await afinished(partial(self._fn, request))
         except Exception as e:
             raise self._failure(e) from e
         return self._reply(answer, time.perf_counter() - start)
@@ -67,7 +62,3 @@ class CallableModel:
         if not reply.text.strip():
             raise ModelError(f"{self.name} answered with an empty text")
         return reply if reply.usage else reply.model_copy(update={"usage": Usage(seconds=seconds)})
-
-
-async def _awaited(answer: Awaitable[Any]) -> Any:
-    return await answer

@@ -21,7 +21,7 @@ from autocontext.content import queries as contents
 from autocontext.content.contents import candidates
 from autocontext.content.paging import packed
 from autocontext.errors import StoreCorruptError, UncacheableError
-from autocontext.history.entries import Entry
+from autocontext.history.entries import Added, Entry
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, texts_in
 from autocontext.stores.checks import checked_ids
 from autocontext.stores.database import Statement, Work, rows_of, safe
@@ -95,6 +95,15 @@ def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) 
     _erase_contents(context, session, said, stay, seen, whole=targets is None)
     context.database.write(forget)
     return int(done)
+
+
+def forget_answer(context: AutoContext, session: SessionKey, answer: Msg) -> None:
+    """Erase what a tool call has stored for its answer, which its session did not take: it was deleted meanwhile."""
+    said = Said.of([Added(message=answer)])
+    stay = Said.of(context.sessions.read(session))  # of a new session of this name
+    _erase_contents(context, session, said, stay, set(), whole=True)
+    context.database.write(partial(forgetting, session, Called(said.messages, said.texts), whole=False))
+    context.scrub()
 
 
 def _erase_contents(

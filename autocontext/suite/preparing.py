@@ -41,6 +41,19 @@ def refreshed(
     return version, content.checking(partial(session_statements.hold, session, held))
 
 
+def holding(memory: AutoContextMemory, content: DatabaseContentStore) -> Flow[DatabaseContentStore]:
+    """A store for what is new in a session: it raises Conflict instead of storing once messages are erased.
+
+    Raises SessionGone if the session was deleted. One that has no entries yet can take what it likes.
+    """
+    session = memory.session
+    version: Version | None = yield method(content.database, "read", partial(session_statements.version, session))
+    if version is None:
+        yield from compute(memory.refresh)
+        return content
+    return content.checking(partial(session_statements.hold, session, version))
+
+
 _PRUNE, _INJECT, _COMPRESS = "prune harder", "inject less", "compress"
 
 

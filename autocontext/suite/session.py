@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.pruning import Known, PruneResult, aprune_messages, prune_messages
-from autocontext.errors import told
+from autocontext.errors import SessionGone, told
 from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sync_and_async
-from autocontext.flows.threads import in_thread, run_to_end
+from autocontext.flows.threads import afinished, finished
 from autocontext.formats.reading import Message
 from autocontext.history.cached import cached_property
-from autocontext.memory import answer_of, holds, offered_tools
+from autocontext.memory import answer_of, holds, offered_tools, open_calls
 from autocontext.messages import Msg, ToolResultBlock
 from autocontext.stores.closing import awaitable
-from autocontext.suite.preparing import Preparation, Prepared
+from autocontext.suite.preparing import Preparation, Prepared, holding
 from autocontext.suite.saving import SaveReport, Saving
 from autocontext.text.results import result_output
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 if TYPE_CHECKING:
     from autocontext.cache import ResultCache
+    from autocontext.content.store import DatabaseContentStore
     from autocontext.memories import MemoryInjector
     from autocontext.memory import AutoContextMemory
     from autocontext.sessions import SessionState
@@ -49,6 +50,8 @@ class Session(DoesSteps):
         self._context = context
         self._namespace = context.namespace(memory.session.user_id)
         self._known = Known()
+        self._unstored: dict[tuple[str, int], Msg] = {}
+        """Answers that the log has not taken yet, by call id and number of the message with the call, in view."""
         self._reload = ContextOffloadTool(memory, content=context.content, content_namespace=self._namespace)
 
     @property
@@ -97,9 +100,12 @@ class Session(DoesSteps):
     ) -> Flow[Msg]:
         """Run a tool for the call `call_id` and return the message that answers it; `acall_tool` runs it in a thread.
 
+        A tool may be asynchronous: what it returns is awaited.
+
         If the conversation waits for that call, the message is added at once. If the call has an answer, the answer is
-        returned and the tool does not run again. An exception of the tool becomes an error result. A large result goes
-        to the content store; the message shows its beginning and a handle.
+        returned and the tool does not run again; nor does it when you repeat the call because adding the message
+        failed. An exception of the tool becomes an error result. A large result goes to the content store; the message
+        shows its beginning and a handle. Raises SessionGone, and StoreError.
 
         With `cacheable=True` (or `fn.cacheable`) the result is cached for all sessions of the user; the tool must not
         have side effects. It is found by the tool's arguments and source, and by the object of a method; when these
@@ -107,9 +113,10 @@ class Session(DoesSteps):
         `cache_options` are those of `ResultCache.get_or_compute`, e.g. `ttl`; they cache, too, unless `cacheable` or
         `fn.cacheable` is False. All fields of arguments and results count (`per_call=None`).
         """
-        waiting = self._waits_for(call_id)
-        answer = None
-        if call_id and not waiting:
+        answer, asked = None, self._asked(call_id)
+        if asked and (unstored := self._unstored.get(asked)):
+            return (yield from self._added(asked, unstored))
+        if call_id and not asked:
             answer = yield from compute(lambda: answer_of(self.memory, call_id))  # it may read the whole history
         if answer is not None:
             return answer
@@ -124,12 +131,11 @@ class Session(DoesSteps):
             cache_options=cache_options if cacheable else None,
             by_name=name is not None,
             memory=self.memory,
-            context=self._context,
+            content=(yield from holding(self.memory, self._context.content)),
+            namespace=self._namespace,
         )
         msg = yield from call.flow()
-        if waiting:
-            yield from compute(lambda: self.memory.add_message(msg))
-        return msg
+        return (yield from self._added(asked, msg)) if asked else msg
 
     call_tool, acall_tool = sync_and_async(_call_tool, in_threads=True)
 
@@ -172,13 +178,28 @@ class Session(DoesSteps):
     def _saving(self) -> Saving:
         return Saving(self.memory, self._context.content, self._namespace)
 
-    def _waits_for(self, call_id: str) -> bool:
-        """Whether a call in view has no answer there."""
-        waiting = False
-        for msg in self.memory.messages:
-            waiting = waiting and all(result.id != call_id for result in msg.tool_results)
-            waiting = waiting or any(use.id == call_id for use in msg.tool_uses)
-        return waiting
+    def _asked(self, call_id: str) -> tuple[str, int] | None:
+        """The call, and the number of the message that makes it, if it has no answer in view."""
+        unstored = list(self._unstored)
+        waiting = open_calls(self.memory)
+        for id_, number in unstored:
+            if waiting.get(id_) != number:
+                self._unstored.pop((id_, number), None)
+        return (call_id, waiting[call_id]) if call_id in waiting else None
+
+    def _added(self, call: tuple[str, int], msg: Msg) -> Flow[Msg]:
+        """Add the answer of a call; it is kept until the log has it, as the tool may not be one to run twice."""
+        self._unstored[call] = msg
+        try:
+            yield from compute(lambda: self.memory.add_message(msg))
+        except SessionGone:
+            from autocontext.suite.erasing import forget_answer  # noqa: PLC0415 (imports the cache)
+
+            self._unstored.pop(call, None)
+            yield from compute(lambda: forget_answer(self._context, self.memory.session, msg))
+            raise
+        self._unstored.pop(call, None)
+        return msg
 
 
 _HEAD = 1_000
@@ -198,7 +219,9 @@ class ToolCall:
     by_name: bool
     """Whether the caller has named the tool, and so told it apart from others."""
     memory: AutoContextMemory
-    context: AutoContext
+    content: DatabaseContentStore
+    """Takes the rest of a large result, unless the session was deleted."""
+    namespace: str
 
     def flow(self) -> Flow[Msg]:
         """Look up or run the tool, then build the message; a failing tool gives an error result.
@@ -214,9 +237,8 @@ class ToolCall:
         msg = Msg(role="tool", name=self.name, content=[block])
         large = self.memory.config.large_payload_threshold
         policy = PrunePolicy(keep_last=1, large_tool_chars=large, recent_tool_keep_chars=min(_HEAD, large))
-        store, namespace = self.context.content, self.context.namespace(self.memory.session.user_id)
         pruned: PruneResult = yield operation(
-            prune_messages, aprune_messages, [msg], store=store, policy=policy, namespace=namespace
+            prune_messages, aprune_messages, [msg], store=self.content, policy=policy, namespace=self.namespace
         )
         return pruned.messages[0]
 
@@ -226,16 +248,21 @@ class ToolCall:
     def _do(self) -> Any:
         self._begin()
         if self.cache_options is None:
-            return _sync(self.fn)(**self.args)
-        params, fn, options = self._lookup(_sync(self.fn), self.cache_options)
+            return finished(partial(self.fn, **self.args))
+
+        @wraps(self.fn)  # with its signature, by which the cache tells a wrong argument
+        def call(**args: Any) -> Any:
+            return finished(partial(self.fn, **args))
+
+        params, fn, options = self._lookup(call, self.cache_options)
         return self.cache.get_or_compute(self.name, params, fn, **options)
 
     async def _arun(self) -> Any:
         calling, before = self._begin()
         try:
             if self.cache_options is None:
-                return await _async(self.fn)(**self.args)
-            params, fn, options = self._lookup(_async(self.fn), self.cache_options)
+                return await afinished(partial(self.fn, **self.args))
+            params, fn, options = self._lookup(lambda **args: afinished(partial(self.fn, **args)), self.cache_options)
             return await self.cache.aget_or_compute(self.name, params, fn, **options)
         finally:
             calling.set(before)
@@ -262,23 +289,6 @@ class ToolCall:
         before = calling.get()
         calling.set(Call.of(*self.memory.session, self.call_id))
         return calling, before
-
-
-def _sync(fn: Callable[..., Any]) -> Callable[..., Any]:
-    if not inspect.iscoroutinefunction(fn):
-        return fn
-    return lambda **args: run_to_end(fn(**args))
-
-
-def _async(fn: Callable[..., Any]) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(fn):
-        return fn
-
-    async def call(**args: Any) -> Any:
-        # In a thread of its own, so a blocking tool does not block the event loop.
-        return await in_thread(lambda: fn(**args))
-
-    return call
 
 
 def _result(value: Any, call_id: str, name: str) -> ToolResultBlock:

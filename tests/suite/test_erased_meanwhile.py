@@ -1,4 +1,4 @@
-"""An erase or a delete at every point of another session's save or prepare: nothing of the text is stored after it."""
+"""An erase or a delete at every point of a save, a prepare or a tool's call: nothing of the text is stored after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autocontext import AutoContext, Msg
+from autocontext import AutoContext, Msg, ToolUseBlock
 from autocontext.errors import Conflict, SessionGone
 from autocontext.stores.database import Database, Statement, Work
 from autocontext.stores.opening import open_database
@@ -121,5 +121,62 @@ def test_what_is_erased_meanwhile_is_in_no_part_afterwards(
                     break
             assert found(elsewhere, tmp_path) == [], f"{erase} before {points} of {make}"
             elsewhere.delete("s", user_id="ann")
+            points += 1
+        assert points >= 3
+
+
+def waiting(context: AutoContext) -> None:
+    """A session that waits for the answer of a call."""
+    call = Msg(role="assistant", content=[ToolUseBlock(id="c1", name="read", input={"path": said("path")})])
+    context.session("s", user_id="ann").add([Msg(role="user", content=said("question")), call])
+
+
+def read(path: str) -> str:
+    return (said(path) + "\n") * 200
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("cacheable", [False, True], ids=["", "cached"])
+@pytest.mark.parametrize("kind", ["file", "postgresql"])
+def test_a_tool_whose_session_is_deleted_meanwhile_leaves_nothing(
+    kind: str, tmp_path: Path, *, cacheable: bool
+) -> None:
+    with home(kind, tmp_path) as where, two(where) as (context, elsewhere):
+        points = 0
+        while True:
+            waiting(context)
+            with closing(open_database(where)) as watched:
+                mine = opened(watched).session("s", user_id="ann")
+                delete = partial(elsewhere.delete, "s", user_id="ann")
+                stepping = Stepping(watched, delete, points, each_statement=False)
+                with suppress(SessionGone):
+                    mine.call_tool(read, {"path": said("path")}, "c1", cacheable=cacheable)
+                if not stepping.finish():
+                    break
+            assert found(elsewhere, tmp_path) == [], f"deleted before {points}"
+            points += 1
+        assert points >= 3
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("kind", ["file", "postgresql"])
+def test_what_is_stored_after_the_cache_was_cleared_goes_with_its_call(kind: str, tmp_path: Path) -> None:
+    with home(kind, tmp_path) as where, two(where) as (context, elsewhere):
+        points = 0
+        while True:
+            waiting(context)
+            with closing(open_database(where)) as watched:
+                mine = opened(watched).session("s", user_id="ann")
+                stepping = Stepping(watched, elsewhere.cache_of("ann").clear, points, each_statement=False)
+                # A call that nobody waits for: only the note tells whose result this is.
+                options = {"cacheable": True, "normalizer": lambda given: {"words": given["path"] + "!"}}
+                answer = mine.call_tool(
+                    lambda path: len(path) + 1, {"path": said("path")}, "c2", name="size", **options
+                )
+                assert answer.tool_results[0].text == str(len(said("path")) + 1)
+                if not stepping.finish():
+                    break
+            elsewhere.delete("s", user_id="ann")
+            assert found(elsewhere, tmp_path) == [], f"cleared before {points}"
             points += 1
         assert points >= 3

@@ -208,3 +208,22 @@ def test_the_marks_of_a_result_go_with_it(tmp_path):
 @pytest.mark.parametrize(("stored", "asked"), [(-0.0, 0), (True, 1), (0, False), ([{"a": 1}], [{"a": 1.0}])])
 def test_equal_items_have_the_same_marks(stored, asked):
     assert set(item_marks("", {"x": stored})) == set(item_marks("", {"x": asked}))
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("whole", ["clear", "namespace"])
+def test_a_cleared_cache_tells_nothing_of_what_was_asked(where, key, whole, tmp_path):
+    with opened(where, key) as ac:
+        for user in ("ann", "bob"):
+            ac.session("s", user_id=user).call_tool(lambda q: 7, {"q": said("argument")}, name="t", cacheable=True)
+        cache, others = ac.cache_of("ann"), ac.cache_of("bob")
+        cleared = cache.clear() if whole == "clear" else cache.invalidate(namespace=ac.namespace("ann"))
+        assert (cleared, others.stats().entries) == (1, 1)
+        assert ac.database.read(noted) == [("bob",)]
+        others.clear()
+        ac.scrub()
+        assert found(ac, tmp_path) == []
+
+
+def noted():
+    return (yield Statement("SELECT user_id FROM autocontext_cache_call"))

@@ -2,10 +2,12 @@
 
 import asyncio
 import re
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from functools import partial
+from functools import partial, wraps
 
 import pytest
 from hypothesis import given
@@ -14,9 +16,10 @@ from autocontext import AutoContext, AutoContextConfig, AutoContextError, ImageB
 from autocontext.adapters.anthropic_messages import to_anthropic
 from autocontext.adapters.openai_chat import to_openai
 from autocontext.content import PrunePolicy, restore_messages
-from autocontext.errors import ConfigError, InvalidMessage, StoreCorruptError
+from autocontext.errors import ConfigError, InvalidMessage, SessionGone, StoreCorruptError, StoreError
 from autocontext.optimizer.states import StateStore
 from autocontext.stores.database import Statement
+from autocontext.stores.sqlite_database import SqliteDatabase
 from autocontext.suite import Session
 from autocontext.testing import assert_valid_chat, assistant, tool_result, user
 from autocontext.text.chat_rules import first_violation
@@ -177,6 +180,77 @@ def test_in_async_code():
 
 
 # ---------------------------------------------------------------------------------------------------------- call_tool
+async def find(q):
+    await asyncio.sleep(0)
+    return f"found {q}"
+
+
+def traced(fn):
+    @wraps(fn)
+    def around(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    return around
+
+
+class Finder:
+    async def __call__(self, q):
+        return await find(q)
+
+
+class Promise:
+    def __init__(self, q):
+        self.q = q
+
+    def __await__(self):
+        return find(self.q).__await__()
+
+
+ASYNCHRONOUS = {
+    "function": find,
+    "partial": partial(find),
+    "lambda": lambda q: find(q + ""),
+    "decorated": traced(find),
+    "object": Finder(),
+    "method": Finder().__call__,
+    "partial of an object": partial(Finder()),
+    "awaitable": Promise,
+}
+
+
+@pytest.mark.parametrize("mode", ["sync", "sync in a loop", "async"])
+@pytest.mark.parametrize("cacheable", [False, True])
+@pytest.mark.parametrize("kind", ASYNCHRONOUS)
+def test_what_an_asynchronous_tool_returns_is_awaited(ac, kind, cacheable, mode):
+    session, tool = ac.session("s"), ASYNCHRONOUS[kind]
+    session.add([user("find x"), asks("c1", "find", q="x")])
+
+    async def call():
+        if mode == "async":
+            return await session.acall_tool(tool, {"q": "x"}, "c1", cacheable=cacheable, name="find")
+        return session.call_tool(tool, {"q": "x"}, "c1", cacheable=cacheable, name="find")
+
+    if mode == "sync":
+        answer = session.call_tool(tool, {"q": "x"}, "c1", cacheable=cacheable, name="find")
+    else:
+        answer = asyncio.run(call())
+    assert (output(answer), answer.tool_results[0].is_error) == ("found x", False)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_what_an_asynchronous_tool_raises_is_an_error_result(ac, mode):
+    async def fail():
+        raise PermissionError("not yours")
+
+    session = ac.session("s")
+    call = (
+        session.call_tool if mode == "sync" else lambda *args, **named: asyncio.run(session.acall_tool(*args, **named))
+    )
+    answer = call(traced(fail), {}, "c1", name="t")
+    assert answer.tool_results[0].is_error
+    assert output(answer) == "Error: PermissionError: not yours"
+
+
 def test_a_large_result_is_stored_and_shown_by_its_beginning(ac):
     session = ac.session("s")
     session.add([user("look"), asks("c1", path="a")])
@@ -443,6 +517,65 @@ def test_one_call_from_many_threads_with_a_cache_runs_once(ac):
         t.join()
     assert done == ["5"] * 8
     assert runs == [5]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_a_result_that_the_log_did_not_take_is_added_when_the_call_is_repeated(tmp_path, size, mode):
+    where, paid = tmp_path / "agent.db", []
+    other = sqlite3.connect(where, isolation_level=None, check_same_thread=False)
+
+    def pay(to):
+        paid.append(to)
+        if len(paid) == 1:
+            other.execute("BEGIN IMMEDIATE")  # as a backup that begins while the tool runs
+        return f"paid {to}: receipt {len(paid)}" + " and so on" * (1_000 if size == "large" else 1)
+
+    def call(session):
+        if mode == "sync":
+            return session.call_tool(pay, {"to": "Bob"}, "c1")
+        return asyncio.run(session.acall_tool(pay, {"to": "Bob"}, "c1"))
+
+    with closing(other), AutoContext.open(SqliteDatabase(where, patience=0.1), window=4_000) as ac:
+        session = ac.session("s")
+        session.add([user("pay Bob"), asks("c1", "pay", to="Bob", why="he asked " * 3_000)])
+        with pytest.raises(StoreError, match="try again"):
+            call(session)
+        with pytest.raises(StoreError, match="try again"):
+            call(session)
+        other.execute("ROLLBACK")
+        session.add([user(f"and {i} " * 200) for i in range(8)])
+        session.memory.compress_if_needed(force=True)  # the message with the call is shorter, and another, after it
+        answer = call(session)
+        assert output(answer).startswith("paid Bob: receipt 1")
+        assert [r.text for m in session.memory.messages for r in m.tool_results] == [output(answer)]
+        assert call(session) == call(ac.session("s")) == answer
+        assert paid == ["Bob"]
+        session.add([asks("c1", "pay", to="Bob")])
+        assert output(call(session)).startswith("paid Bob: receipt 2"), "an id may come again"
+        assert_valid_chat(session.prepare().messages)
+
+
+def test_a_result_that_the_log_did_not_take_answers_no_other_call(tmp_path):
+    where = tmp_path / "agent.db"
+    other = sqlite3.connect(where, isolation_level=None, check_same_thread=False)
+    with closing(other), AutoContext.open(SqliteDatabase(where, patience=0.1), window=4_000) as ac:
+        session = ac.session("s")
+        session.add([user("pay"), asks("c1", "pay")])
+        with pytest.raises(StoreError):
+            session.call_tool(lambda: other.execute("BEGIN IMMEDIATE") and "paid", {}, "c1", name="pay")
+        other.execute("ROLLBACK")
+        session.add([tool_result("c1", "cancelled", name="pay"), user("again"), asks("c1", "pay")])
+        assert output(session.call_tool(lambda: "paid anew", {}, "c1", name="pay")) == "paid anew"
+
+
+def test_a_tool_of_a_session_that_was_deleted_does_not_run(ac):
+    session, runs = ac.session("s"), []
+    session.add([user("pay"), asks("c1", "pay")])
+    ac.delete("s")
+    with pytest.raises(SessionGone):
+        session.call_tool(lambda: runs.append(1) or "paid", {}, "c1", name="pay")
+    assert runs == []
 
 
 # ------------------------------------------------------------------------------------------------------------ prepare
