@@ -23,6 +23,7 @@ from autocontext.content.paging import packed
 from autocontext.errors import StoreCorruptError, UncacheableError
 from autocontext.history.entries import Entry
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, texts_in
+from autocontext.optimizer.replacements import CONTENT_REF
 from autocontext.stores.checks import checked_ids
 from autocontext.stores.database import Statement, Work, rows_of, safe
 from autocontext.stores.protocol import SessionKey
@@ -66,7 +67,7 @@ class Said(NamedTuple):
             handle in self.handles
             or text in self.texts
             or (len(text) >= _LONG and any(text in said for said in self.texts))
-            or not self.ids.isdisjoint(_ids_in(text))
+            or any(m["id"] in self.ids for m in _messages_in(text))
         )
 
 
@@ -80,9 +81,9 @@ def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) 
     log = list(context.sessions.read(session))
     said = Said.of(log) if targets is None else Said.of(log, targets.__contains__)
     stay = Said.of(log, lambda id_: id_ not in said.ids)
-    seen: set[str] = set()
-    texts = _erase_contents(context, session, said, stay, seen, whole=targets is None)
-    called = Called(said.messages, texts | said.texts)
+    seen: dict[str, frozenset[str]] = {}
+    gone = _erase_contents(context, session, said, stay, seen, whole=targets is None)
+    called = Called(said.messages, said.texts.union(gone.values()))
     forget = partial(forgetting, session, called, whole=targets is None)
     context.cache_of(session.user_id).discard(called.hold, marks=called.marks())
     context.database.write(forget)
@@ -92,29 +93,33 @@ def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) 
         else context.sessions.erase(session, targets)
     )
     # Until the log was erased, others could store what they had read of it. Now no put of theirs succeeds.
+    said = said._replace(handles=said.handles.union(gone))
     _erase_contents(context, session, said, stay, seen, whole=targets is None)
     context.database.write(forget)
     return int(done)
 
 
 def _erase_contents(
-    context: AutoContext, session: SessionKey, said: Said, stay: Said, seen: set[str], *, whole: bool
-) -> set[str]:
-    """Delete the contents that come from messages; returns their texts. Those that stay are `seen` the next time."""
-    namespace, found = context.namespace(session.user_id), {}
+    context: AutoContext, session: SessionKey, said: Said, stay: Said, seen: dict[str, frozenset[str]], *, whole: bool
+) -> dict[str, str]:
+    """Delete the contents that come from messages, also through summaries; returns their texts, by handle.
+
+    Those that stay are `seen` the next time, each with the handles of the contents that its messages sum up.
+    """
+    namespace, found = context.namespace(session.user_id), dict[str, str]()
     context.content.purge_expired()
     handles = "SELECT ref FROM autocontext_content WHERE namespace = :ns ORDER BY ref"
     for (ref,) in context.database.read(partial(rows_of, handles, {"ns": safe(namespace)})):
         if ref in seen:
             continue
-        seen.add(ref)
-        try:
-            page = context.content.read(ref, namespace=namespace)
-            text = "" if page is None else page.text
-        except StoreCorruptError:
-            text = ""
+        text = _text(context, namespace, ref)
+        seen[ref] = frozenset(m["metadata"].get(CONTENT_REF, "") for m in _messages_in(text))
         if said.holds(ref, text):
             found[ref] = text
+    sources = said.handles.union(found)
+    while more := [ref for ref in seen.keys() - found.keys() if not sources.isdisjoint(seen[ref])]:
+        found.update((ref, _text(context, namespace, ref)) for ref in more)
+        sources = sources.union(more)
     if found:
         for other in (stay, *_others(context, session)):
             found = {
@@ -124,8 +129,17 @@ def _erase_contents(
             }
     for ref in found:
         context.database.write(partial(contents.release, namespace, ref, now()))
-        seen.remove(ref)
-    return set(found.values())
+        del seen[ref]
+    return found
+
+
+def _text(context: AutoContext, namespace: str, ref: str) -> str:
+    """The text of a content; "" if it is damaged, or gone."""
+    try:
+        page = context.content.read(ref, namespace=namespace)
+    except StoreCorruptError:
+        return ""
+    return "" if page is None else page.text
 
 
 def _others(context: AutoContext, session: SessionKey) -> Iterator[Said]:
@@ -160,15 +174,16 @@ def _texts(msg: Msg) -> Iterator[str]:
                 yield from (part.text for part in block.output if isinstance(part, TextBlock))
 
 
-def _ids_in(text: str) -> Iterator[str]:
-    """The ids of messages that were stored as JSON lines."""
+def _messages_in(text: str) -> Iterator[dict[str, Any]]:
+    """The messages that were stored as JSON lines, each with an id and metadata."""
     for line in text.splitlines() if text.startswith("{") else ():
         try:
             value = json.loads(line)
         except ValueError:
             return
         if isinstance(value, dict) and isinstance(value.get("id"), str):
-            yield value["id"]
+            metadata = value.get("metadata")
+            yield {"id": value["id"], "metadata": metadata if isinstance(metadata, dict) else {}}
 
 
 class Called:

@@ -21,6 +21,7 @@ from autocontext.content.records import REF
 from autocontext.errors import SessionGone, StoreCorruptError
 from autocontext.history.entries import dump_entry
 from autocontext.memories import MemoryStore
+from autocontext.sessions import restore_state_messages
 from autocontext.stores import SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
 from autocontext.stores.places import PLACES
@@ -562,3 +563,25 @@ def stored_keys(cache):
 
 def fails(n):
     raise ValueError("no such user")
+
+
+def test_a_summary_of_summaries_goes_with_a_message_that_the_first_quotes(ac, tmp_path):
+    before, told = Msg(role="user", content="harmless"), Msg(id="m", role="user", content=said("told"))
+    session = ac.session("s", user_id="ann")
+    for turn in range(60):
+        question = [before] * (turn == 0) or [told] * (turn == 20) or [Msg(role="user", content=f"question {turn}")]
+        session.add([*question, Msg(role="assistant", content=f"answer {turn}")])
+        session.save()
+        if turn == 19:
+            earlier = contents(ac)
+    assert len(contents(ac)) > len(earlier) + 3 > 3
+    ac.erase("s", ["m"], user_id="ann")
+    assert found(ac, tmp_path) == []
+    assert earlier <= contents(ac)
+    session.save()
+    restored = restore_state_messages(session.state().messages, store=ac.content, namespace="user:ann")
+    assert restored == session.memory.get_original_memory_msgs()
+
+
+def contents(ac):
+    return {info.ref for info in ac.content.find("messages", namespace="user:ann")}
