@@ -7,7 +7,7 @@ a session; this module finds them by the texts of the messages.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,10 +26,12 @@ from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock,
 from autocontext.optimizer.replacements import CONTENT_REF
 from autocontext.stores.checks import checked_ids
 from autocontext.stores.database import Statement, Work, rows_of, safe
+from autocontext.stores.erasing import results_that_quote
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.records import now
 from autocontext.stores.search_index import messages_of
 from autocontext.stores.session_statements import OF_SESSION
+from autocontext.text.rendering import page_source
 
 if TYPE_CHECKING:
     from autocontext.cache.namespace import CacheEntry
@@ -53,9 +55,9 @@ class Said(NamedTuple):
     messages: tuple[Msg, ...]
 
     @classmethod
-    def of(cls, entries: Iterable[Entry], chosen: Callable[[str], bool] = lambda _id: True) -> Said:
-        """The texts of the messages whose ids are chosen."""
-        messages = tuple(m for entry in entries for m in messages_of(entry) if chosen(m.id))
+    def of(cls, messages: Iterable[Msg]) -> Said:
+        """The texts of these messages."""
+        messages = tuple(messages)
         texts = frozenset(text for m in messages for text in _texts(m))
         rests = frozenset(handle for m in messages for handle in _rests(m))
         handles = rests.union(next(candidates(packed(text).sha256)) for text in texts)
@@ -79,24 +81,53 @@ def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) 
     """
     targets = None if ids is None else checked_ids(ids)
     log = list(context.sessions.read(session))
-    said = Said.of(log) if targets is None else Said.of(log, targets.__contains__)
-    stay = Said.of(log, lambda id_: id_ not in said.ids)
-    seen: dict[str, frozenset[str]] = {}
-    gone = _erase_contents(context, session, said, stay, seen, whole=targets is None)
+    whole = targets is None
+    erased = frozenset(m.id for m in _messages(log)) if targets is None else targets
+    pages = {page_source(result.text)[0] for m in _messages(log) for result in m.tool_results} - {""}
+    gone = dict[str, str]()
+    while True:
+        said, stay = _parted(log, erased)
+        # Pages of these contents quote the messages, too, and may themselves have been stored.
+        if more := (said.handles.union(gone) - stay.rests) & pages - erased:
+            erased |= more
+            continue
+        seen: dict[str, frozenset[str]] = {}
+        new = _erase_contents(context, session, said, stay, seen, whole=whole)
+        gone |= new
+        if not new.keys() & pages - erased:
+            break
     called = Called(said.messages, said.texts.union(gone.values()))
-    forget = partial(forgetting, session, called, whole=targets is None)
+    forget = partial(forgetting, session, called, whole=whole)
     context.cache_of(session.user_id).discard(called.hold, marks=called.marks())
     context.database.write(forget)
-    done = (
-        context.sessions.delete(session) and len(said.ids)
-        if targets is None
-        else context.sessions.erase(session, targets)
-    )
+    done = context.sessions.delete(session) and len(said.ids) if whole else context.sessions.erase(session, erased)
     # Until the log was erased, others could store what they had read of it. Now no put of theirs succeeds.
     said = said._replace(handles=said.handles.union(gone))
-    _erase_contents(context, session, said, stay, seen, whole=targets is None)
+    _erase_contents(context, session, said, stay, seen, whole=whole)
     context.database.write(forget)
     return int(done)
+
+
+def _messages(entries: Iterable[Entry]) -> Iterator[Msg]:
+    """The messages in entries, without notes."""
+    return (m for entry in entries for m in messages_of(entry))
+
+
+def _parted(log: list[Entry], erased: frozenset[str]) -> tuple[Said, Said]:
+    """What is said by the messages to erase and by results that may quote them, and by what stays."""
+    quoting = results_that_quote(log, erased)
+    chosen, stay = list[Msg](), list[Msg]()
+    for msg in _messages(log):
+        calls = quoting.get(msg.id, ())
+        if msg.id in erased:
+            chosen.append(msg)
+        elif calls:
+            quotes = [b for b in msg.content if isinstance(b, ToolResultBlock) and b.id in calls]
+            chosen.append(msg.model_copy(update={"content": tuple(quotes)}))
+            stay.append(msg.model_copy(update={"content": tuple(b for b in msg.content if b not in quotes)}))
+        else:
+            stay.append(msg)
+    return Said.of(chosen), Said.of(stay)
 
 
 def _erase_contents(
@@ -147,7 +178,7 @@ def _others(context: AutoContext, session: SessionKey) -> Iterator[Said]:
     for info in context.sessions.sessions(session.user_id):
         if info.key != session:
             with suppress(StoreCorruptError):  # what is damaged elsewhere keeps nothing from being erased
-                yield Said.of(context.sessions.read(info.key))
+                yield Said.of(_messages(context.sessions.read(info.key)))
 
 
 def _rests(msg: Msg) -> Iterator[str]:
