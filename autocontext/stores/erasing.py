@@ -133,7 +133,7 @@ class _Eraser:
         return messages
 
     def _message(self, msg: Msg) -> Msg:
-        """A message that is no note, erased if it is a chosen one: without results that may quote one."""
+        """A message that is no note: erased if it is a chosen one, otherwise without results that may quote one."""
         return self._tombstone(msg) if msg.id in self._ids else self._without_quotes(msg)
 
     def _quoting(self, msg: Msg, *, note: bool = False) -> Msg:
@@ -163,16 +163,16 @@ class _Eraser:
         if not name.endswith(_RELOAD):
             return bool(self._touched)
         source, _ = page_source(result.text)
-        if source.startswith("c_"):
-            return source in self._ids
+        if not source or source.startswith("c_"):
+            return source != "" and source in self._ids
         if source in self.log.offloads:
-            return any(id_ in self._touched or self.log.messages[id_].id in self._ids
-                       for id_ in self.log.offloads[source])  # fmt: skip
+            ids = self.log.offloads[source]
+            return any(id_ in self._touched or self.log.messages[id_].id in self._ids for id_ in ids)
         listed = numbering.parse(source.removesuffix("..."), len(self.log.original))
-        if not listed:
-            return False
+        if listed is None:  # a UUID that was forgotten before the state was loaded
+            return bool(self._touched)
         erased = [self.log.place[id_] + 1 for id_ in self._touched if id_ in self.log.place]
-        more = listed.pairs[-1][1] if source.endswith("...") else len(self.log.original)
+        more = listed.pairs[-1][1] if listed and source.endswith("...") else len(self.log.original)
         return any(number in listed or number > more for number in erased)
 
     def _note_calls(self, msg: Msg) -> None:

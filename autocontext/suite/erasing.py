@@ -69,7 +69,7 @@ class Said(NamedTuple):
             handle in self.handles
             or text in self.texts
             or (len(text) >= _LONG and any(text in said for said in self.texts))
-            or any(m["id"] in self.ids for m in _messages_in(text))
+            or any(id_ in self.ids for id_, _ in _messages_in(text))
         )
 
 
@@ -144,7 +144,7 @@ def _erase_contents(
         if ref in seen:
             continue
         text = _text(context, namespace, ref)
-        seen[ref] = frozenset(m["metadata"].get(CONTENT_REF, "") for m in _messages_in(text))
+        seen[ref] = frozenset(handle for _, handle in _messages_in(text) if handle)
         if said.holds(ref, text):
             found[ref] = text
     sources = said.handles.union(found)
@@ -205,8 +205,8 @@ def _texts(msg: Msg) -> Iterator[str]:
                 yield from (part.text for part in block.output if isinstance(part, TextBlock))
 
 
-def _messages_in(text: str) -> Iterator[dict[str, Any]]:
-    """The messages that were stored as JSON lines, each with an id and metadata."""
+def _messages_in(text: str) -> Iterator[tuple[str, str]]:
+    """The ids of messages that were stored as JSON lines, each with the handle of what it sums up, or ""."""
     for line in text.splitlines() if text.startswith("{") else ():
         try:
             value = json.loads(line)
@@ -214,7 +214,8 @@ def _messages_in(text: str) -> Iterator[dict[str, Any]]:
             return
         if isinstance(value, dict) and isinstance(value.get("id"), str):
             metadata = value.get("metadata")
-            yield {"id": value["id"], "metadata": metadata if isinstance(metadata, dict) else {}}
+            handle = metadata.get(CONTENT_REF) if isinstance(metadata, dict) else None
+            yield value["id"], handle if isinstance(handle, str) else ""
 
 
 class Called:

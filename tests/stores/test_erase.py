@@ -390,3 +390,16 @@ def test_a_note_about_a_page_that_quoted_it_is_emptied_and_what_stands_beside_th
     [both] = [m for m in memory_on(store).get_original_memory_msgs() if m.id == "both"]
     assert both.tool_results[0].text.endswith(ERASED)
     assert both.tool_results[1] == results[1]
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["added", "loaded"])
+def test_a_page_goes_too_whose_uuid_is_forgotten(loaded):
+    store = InMemorySessionStore()
+    memory = read_again(InMemorySessionStore() if loaded else store)
+    asked(memory, "reload", working_context_offload_uuid=UUID)
+    memory.clear_offload(UUID)
+    if loaded:
+        memory_on(store).load_state_dict(memory.state_dict())
+    assert said(store).count(SECRET) >= 2
+    store.erase(U, ["told"])
+    assert SECRET not in said(store)

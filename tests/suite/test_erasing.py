@@ -583,6 +583,19 @@ def test_a_summary_of_summaries_goes_with_a_message_that_the_first_quotes(ac, tm
     assert restored == session.memory.get_original_memory_msgs()
 
 
+def test_a_mark_without_a_handle_takes_no_summary_along(ac):
+    session = ac.session("s", user_id="ann")
+    for turn in range(20):
+        session.add([Msg(role="user", content=f"question {turn}"), Msg(role="assistant", content=f"answer {turn}")])
+        session.save()
+    before = contents(ac)
+    assert before
+    told = Msg(id="m", role="user", content=(TextBlock(text="so", metadata={"pruned": {}}),))
+    session.add([told, Msg(role="assistant", content="ok")])
+    ac.erase("s", ["m"], user_id="ann")
+    assert contents(ac) == before
+
+
 def contents(ac):
     return {info.ref for info in ac.content.find("messages", namespace="user:ann")}
 
