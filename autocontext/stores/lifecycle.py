@@ -68,7 +68,8 @@ class Lifecycle:
     def erase(self: SessionStore, session: SessionKey, ids: Iterable[str]) -> int:
         """Erase the texts of messages wherever they are stored; tombstones stay, so calls keep their results.
 
-        Notes and ledgers that may quote them lose their texts, too. Returns how many of the ids the session has. Open
+        Notes, ledgers and results of the library's own tools that may quote them lose their texts, too; with the handle
+        of a content among the ids, also its pages. Returns how many of the ids the session has messages with. Open
         memories of the session notice at their next write or `refresh`.
         """
         targets, erased = checked_ids(ids), frozenset[str]()

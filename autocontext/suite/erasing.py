@@ -7,7 +7,7 @@ a session; this module finds them by the texts of the messages.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,14 +21,17 @@ from autocontext.content import queries as contents
 from autocontext.content.contents import candidates
 from autocontext.content.paging import packed
 from autocontext.errors import StoreCorruptError, UncacheableError
-from autocontext.history.entries import Added, Entry
+from autocontext.history.entries import Entry
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, texts_in
+from autocontext.optimizer.replacements import CONTENT_REF
 from autocontext.stores.checks import checked_ids
 from autocontext.stores.database import Statement, Work, rows_of, safe
+from autocontext.stores.erasing import results_that_quote
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.records import now
 from autocontext.stores.search_index import messages_of
 from autocontext.stores.session_statements import OF_SESSION
+from autocontext.text.rendering import page_source
 
 if TYPE_CHECKING:
     from autocontext.cache.namespace import CacheEntry
@@ -52,9 +55,9 @@ class Said(NamedTuple):
     messages: tuple[Msg, ...]
 
     @classmethod
-    def of(cls, entries: Iterable[Entry], chosen: Callable[[str], bool] = lambda _id: True) -> Said:
-        """The texts of the messages whose ids are chosen."""
-        messages = tuple(m for entry in entries for m in messages_of(entry) if chosen(m.id))
+    def of(cls, messages: Iterable[Msg]) -> Said:
+        """The texts of these messages."""
+        messages = tuple(messages)
         texts = frozenset(text for m in messages for text in _texts(m))
         rests = frozenset(handle for m in messages for handle in _rests(m))
         handles = rests.union(next(candidates(packed(text).sha256)) for text in texts)
@@ -66,7 +69,7 @@ class Said(NamedTuple):
             handle in self.handles
             or text in self.texts
             or (len(text) >= _LONG and any(text in said for said in self.texts))
-            or not self.ids.isdisjoint(_ids_in(text))
+            or any(id_ in self.ids for id_, _ in _messages_in(text))
         )
 
 
@@ -78,52 +81,85 @@ def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) 
     """
     targets = None if ids is None else checked_ids(ids)
     log = list(context.sessions.read(session))
-    said = Said.of(log) if targets is None else Said.of(log, targets.__contains__)
-    stay = Said.of(log, lambda id_: id_ not in said.ids)
-    seen: set[str] = set()
-    texts = _erase_contents(context, session, said, stay, seen, whole=targets is None)
-    called = Called(said.messages, texts | said.texts)
-    forget = partial(forgetting, session, called, whole=targets is None)
+    whole = targets is None
+    erased = frozenset(m.id for m in _messages(log)) if targets is None else targets
+    pages = {page_source(result.text)[0] for m in _messages(log) for result in m.tool_results} - {""}
+    gone = dict[str, str]()
+    while True:
+        said, stay = _parted(log, erased)
+        # Pages of these contents quote the messages, too, and may themselves have been stored.
+        if more := (said.handles.union(gone) - stay.rests) & pages - erased:
+            erased |= more
+            continue
+        seen: dict[str, frozenset[str]] = {}
+        new = _erase_contents(context, session, said, stay, seen, whole=whole)
+        gone |= new
+        if not new.keys() & pages - erased:
+            break
+    called = Called(said.messages, said.texts.union(gone.values()))
+    forget = partial(forgetting, session, called, whole=whole)
     context.cache_of(session.user_id).discard(called.hold, marks=called.marks())
     context.database.write(forget)
-    done = (
-        context.sessions.delete(session) and len(said.ids)
-        if targets is None
-        else context.sessions.erase(session, targets)
-    )
+    done = context.sessions.delete(session) and len(said.ids) if whole else context.sessions.erase(session, erased)
     # Until the log was erased, others could store what they had read of it. Now no put of theirs succeeds.
-    _erase_contents(context, session, said, stay, seen, whole=targets is None)
+    said = said._replace(handles=said.handles.union(gone))
+    _erase_contents(context, session, said, stay, seen, whole=whole)
     context.database.write(forget)
     return int(done)
 
 
 def forget_answer(context: AutoContext, session: SessionKey, answer: Msg) -> None:
     """Erase what a tool call has stored for its answer, which its session did not take: it was deleted meanwhile."""
-    said = Said.of([Added(message=answer)])
-    stay = Said.of(context.sessions.read(session))  # of a new session of this name
-    _erase_contents(context, session, said, stay, set(), whole=True)
+    said = Said.of([answer])
+    stay = Said.of(_messages(context.sessions.read(session)))  # of a new session of this name
+    _erase_contents(context, session, said, stay, {}, whole=True)
     context.database.write(partial(forgetting, session, Called(said.messages, said.texts), whole=False))
     context.scrub()
 
 
+def _messages(entries: Iterable[Entry]) -> Iterator[Msg]:
+    """The messages in entries, without notes."""
+    return (m for entry in entries for m in messages_of(entry))
+
+
+def _parted(log: list[Entry], erased: frozenset[str]) -> tuple[Said, Said]:
+    """What is said by the messages to erase and by results that may quote them, and by what stays."""
+    quoting = results_that_quote(log, erased)
+    chosen, stay = list[Msg](), list[Msg]()
+    for msg in _messages(log):
+        calls = quoting.get(msg.id, ())
+        if msg.id in erased:
+            chosen.append(msg)
+        elif calls:
+            quotes = [b for b in msg.content if isinstance(b, ToolResultBlock) and b.id in calls]
+            chosen.append(msg.model_copy(update={"content": tuple(quotes)}))
+            stay.append(msg.model_copy(update={"content": tuple(b for b in msg.content if b not in quotes)}))
+        else:
+            stay.append(msg)
+    return Said.of(chosen), Said.of(stay)
+
+
 def _erase_contents(
-    context: AutoContext, session: SessionKey, said: Said, stay: Said, seen: set[str], *, whole: bool
-) -> set[str]:
-    """Delete the contents that come from messages; returns their texts. Those that stay are `seen` the next time."""
-    namespace, found = context.namespace(session.user_id), {}
+    context: AutoContext, session: SessionKey, said: Said, stay: Said, seen: dict[str, frozenset[str]], *, whole: bool
+) -> dict[str, str]:
+    """Delete the contents that come from messages, also through summaries; returns their texts, by handle.
+
+    Those that stay are `seen` the next time, each with the handles of the contents that its messages sum up.
+    """
+    namespace, found = context.namespace(session.user_id), dict[str, str]()
     context.content.purge_expired()
     handles = "SELECT ref FROM autocontext_content WHERE namespace = :ns ORDER BY ref"
     for (ref,) in context.database.read(partial(rows_of, handles, {"ns": safe(namespace)})):
         if ref in seen:
             continue
-        seen.add(ref)
-        try:
-            page = context.content.read(ref, namespace=namespace)
-            text = "" if page is None else page.text
-        except StoreCorruptError:
-            text = ""
+        text = _text(context, namespace, ref)
+        seen[ref] = frozenset(handle for _, handle in _messages_in(text) if handle)
         if said.holds(ref, text):
             found[ref] = text
+    sources = said.handles.union(found)
+    while more := [ref for ref in seen.keys() - found.keys() if not sources.isdisjoint(seen[ref])]:
+        found.update((ref, _text(context, namespace, ref)) for ref in more)
+        sources = sources.union(more)
     if found:
         for other in (stay, *_others(context, session)):
             found = {
@@ -133,8 +169,17 @@ def _erase_contents(
             }
     for ref in found:
         context.database.write(partial(contents.release, namespace, ref, now()))
-        seen.remove(ref)
-    return set(found.values())
+        del seen[ref]
+    return found
+
+
+def _text(context: AutoContext, namespace: str, ref: str) -> str:
+    """The text of a content; "" if it is damaged, or gone."""
+    try:
+        page = context.content.read(ref, namespace=namespace)
+    except StoreCorruptError:
+        return ""
+    return "" if page is None else page.text
 
 
 def _others(context: AutoContext, session: SessionKey) -> Iterator[Said]:
@@ -142,7 +187,7 @@ def _others(context: AutoContext, session: SessionKey) -> Iterator[Said]:
     for info in context.sessions.sessions(session.user_id):
         if info.key != session:
             with suppress(StoreCorruptError):  # what is damaged elsewhere keeps nothing from being erased
-                yield Said.of(context.sessions.read(info.key))
+                yield Said.of(_messages(context.sessions.read(info.key)))
 
 
 def _rests(msg: Msg) -> Iterator[str]:
@@ -169,15 +214,17 @@ def _texts(msg: Msg) -> Iterator[str]:
                 yield from (part.text for part in block.output if isinstance(part, TextBlock))
 
 
-def _ids_in(text: str) -> Iterator[str]:
-    """The ids of messages that were stored as JSON lines."""
+def _messages_in(text: str) -> Iterator[tuple[str, str]]:
+    """The ids of messages that were stored as JSON lines, each with the handle of what it sums up, or ""."""
     for line in text.splitlines() if text.startswith("{") else ():
         try:
             value = json.loads(line)
         except ValueError:
             return
         if isinstance(value, dict) and isinstance(value.get("id"), str):
-            yield value["id"]
+            metadata = value.get("metadata")
+            handle = metadata.get(CONTENT_REF) if isinstance(metadata, dict) else None
+            yield value["id"], handle if isinstance(handle, str) else ""
 
 
 class Called:

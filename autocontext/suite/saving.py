@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from autocontext.content.queries import held
 from autocontext.errors import Conflict, StoreCorruptError, told
 from autocontext.flows import Flow, method
 from autocontext.flows.logs import logger
 from autocontext.messages import Msg
+from autocontext.optimizer.replacements import CONTENT_REF, is_shortened
 from autocontext.optimizer.states import SavedState, StateStore
 from autocontext.sessions import OptimizationReport, SessionState, StateOptimizer
+from autocontext.stores.records import now
 from autocontext.suite.preparing import refreshed
 
 if TYPE_CHECKING:
@@ -77,15 +81,27 @@ class Saving:
         raise AssertionError("unreachable")
 
     def _load(self) -> Flow[SavedState | None]:
+        """The last state to build on; an empty one if it is damaged, or if contents that it names are gone.
+
+        The log has everything, so this save rebuilds the state from it; the damaged revision stays.
+        """
         session = self._memory.session
         try:
             saved: SavedState | None = yield method(self._states, "load", session)
         except StoreCorruptError:
-            # The log has everything: the damaged revision stays, and this save rebuilds the state.
             _log.exception("a saved state is damaged; rebuilding it from the log")
-            newest = self._states.revisions(session)[-1]
-            return SavedState(newest, {}, SessionState(session.session_id, session.user_id))
+            return self._anew(self._states.revisions(session)[-1])
+        # An erase in another session that had the same messages, such as the one that this is a fork of, deletes them.
+        handles = {str(m.metadata[CONTENT_REF]) for m in saved.state.messages if is_shortened(m)} if saved else set()
+        if saved and handles:
+            there = yield method(self._content.database, "read", partial(held, self._namespace, handles, now()))
+            if not handles <= there:
+                return self._anew(saved.revision)
         return saved
+
+    def _anew(self, revision: int) -> SavedState:
+        session = self._memory.session
+        return SavedState(revision, {}, SessionState(session.session_id, session.user_id))
 
     def _merge(self, before: SavedState | None) -> tuple[SessionState, list[Msg]]:
         """The state to optimise: the last one plus newer originals, or all originals if it does not match the log."""

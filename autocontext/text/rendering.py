@@ -218,6 +218,18 @@ def page_of(text: str) -> str:
     return match.group(1) if match else ""
 
 
+_SOURCE = re.compile(r"\[(?:(c_[0-9a-f]{12,64})(?=[:\]])|([^\s:/\[\]]+): \d+ messages?, \d+ characters)")
+
+
+def page_source(text: str) -> tuple[str, str]:
+    """What a reloaded page is of: a UUID, numbers (a long list ends with "..."), or a content's handle; and its head.
+
+    Both are "" for another text. A page of a sub-agent's messages is of nothing in this conversation.
+    """
+    match = _SOURCE.match(text)
+    return (match[1] or match[2], match[0]) if match else ("", "")
+
+
 _NUMBER = re.compile(r"m([0-9]{1,15})")
 
 

@@ -310,3 +310,96 @@ def test_the_earlier_name_does_the_same() -> None:
     store = InMemorySessionStore()
     assert type(store).redact is type(store).erase
     assert type(store).aredact is type(store).aerase
+
+
+# ------------------------------------------------------------------------------------ what reading tools have answered
+def asked(memory, tool, *, named=True, **arguments):
+    """The result when the agent calls a tool of the memory; some frameworks do not name the tool."""
+    [this] = memory.tools(tool)
+    call, result = tool_exchange(this.name, arguments, this(**arguments))
+    block = result.tool_results[0].model_copy(update={} if named else {"name": ""})
+    memory.add_messages([call, result.model_copy(update={"content": (block,)})])
+    return memory.get_original_memory_msgs()[-1]
+
+
+def read_again(store):
+    """A session in which a secret was said, and stored by the caller."""
+    memory = memory_on(store, config=AutoContextConfig.for_window(4_000))
+    told = user(f"my password is {SECRET} " + "and so on " * 150, id="told")
+    memory.add_messages([*conversation(8), user("hello"), told, *conversation(4)])
+    memory.offload(UUID, [told])
+    return memory
+
+
+LONG_LIST = ",".join(f"m{number}" for number in range(3, 52, 3))
+READ = {
+    "a number": ("reload", {"working_context_offload_uuid": "m51"}),
+    "a range": ("reload", {"working_context_offload_uuid": "m49-m53"}),
+    "a UUID": ("reload", {"working_context_offload_uuid": UUID}),
+    "its beginning": ("reload", {"working_context_offload_uuid": UUID[:10], "query": "password"}),
+    "a long list": ("reload", {"working_context_offload_uuid": LONG_LIST, "query": "password"}),
+    "a search": ("search", {"query": "password"}),
+    "the status": ("status", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["added", "loaded"])
+@pytest.mark.parametrize("named", [True, False], ids=["named", "nameless"])
+@pytest.mark.parametrize("way", READ)
+def test_what_a_tool_has_quoted_of_it_goes_too_and_what_it_read_of_others_stays(way, named, loaded, tmp_path):
+    with stored("sqlite file", tmp_path) as store:
+        memory = read_again(InMemorySessionStore() if loaded else store)
+        others = {"working_context_offload_uuid": "m1,m8-m9"}
+        tool, arguments = READ[way]
+        kept = [asked(memory, "reload", **others), asked(memory, tool, named=named, **arguments)]
+        quoting = kept.pop()
+        assert SECRET in quoting.tool_results[0].text
+        number = f"m{len(memory.get_original_memory_msgs())}"
+        page = asked(memory, "reload", named=named, working_context_offload_uuid=number)
+        assert SECRET in page.tool_results[0].text
+        kept.append(asked(memory, "reload", named=named, **others, query="module"))
+        if loaded:
+            state, memory = memory.state_dict(), memory_on(store)
+            memory.load_state_dict(state)
+        assert store.erase(U, ["told"]) == 1
+        assert SECRET not in said(store)
+        assert store.search(SECRET, user_id="u") == []
+        again = memory_on(store)
+        assert [m for m in again.get_original_memory_msgs() if m.id in {m.id for m in kept}] == kept
+        assert_valid_chat(again.messages)
+        entries = list(store.read(U))
+        assert store.erase(U, ["told"]) == 1
+        assert list(store.read(U)) == entries
+
+
+def test_a_note_about_a_page_that_quoted_it_is_emptied_and_what_stands_beside_the_page_stays():
+    store = InMemorySessionStore()
+    memory = read_again(store)
+    [reload] = memory.tools("reload")
+    calls = [("context_reload", reload(working_context_offload_uuid="m51")), ("t", f"about {ERASED}")]
+    uses, results = zip(*(tool_exchange(name, {}, output) for name, output in calls), strict=True)
+    uses, results = ([b for m in messages for b in m.content] for messages in (uses, results))
+    memory.add_messages([Msg(role="assistant", content=uses), Msg(id="both", role="tool", content=results)])
+    memory.add_messages(conversation(40, chars=1000))
+    summary = ScriptedModel(lambda asked: f"It is {SECRET}." if SECRET in asked.prompt else "In short.")
+    again = memory_on(store, config=AutoContextConfig.for_window(2_000), model=summary)
+    assert again.compress_if_needed(force=True)
+    assert "both" not in {m.id for m in again.messages}
+    store.erase(U, ["told"])
+    assert SECRET not in said(store)
+    [both] = [m for m in memory_on(store).get_original_memory_msgs() if m.id == "both"]
+    assert both.tool_results[0].text.endswith(ERASED)
+    assert both.tool_results[1] == results[1]
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["added", "loaded"])
+def test_a_page_goes_too_whose_uuid_is_forgotten(loaded):
+    store = InMemorySessionStore()
+    memory = read_again(InMemorySessionStore() if loaded else store)
+    asked(memory, "reload", working_context_offload_uuid=UUID)
+    memory.clear_offload(UUID)
+    if loaded:
+        memory_on(store).load_state_dict(memory.state_dict())
+    assert said(store).count(SECRET) >= 2
+    store.erase(U, ["told"])
+    assert SECRET not in said(store)

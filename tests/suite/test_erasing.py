@@ -21,6 +21,7 @@ from autocontext.content.records import REF
 from autocontext.errors import SessionGone, StoreCorruptError
 from autocontext.history.entries import dump_entry
 from autocontext.memories import MemoryStore
+from autocontext.sessions import restore_state_messages
 from autocontext.stores import SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
 from autocontext.stores.places import PLACES
@@ -562,3 +563,76 @@ def stored_keys(cache):
 
 def fails(n):
     raise ValueError("no such user")
+
+
+def test_a_summary_of_summaries_goes_with_a_message_that_the_first_quotes(ac, tmp_path):
+    before, told = Msg(role="user", content="harmless"), Msg(id="m", role="user", content=said("told"))
+    session = ac.session("s", user_id="ann")
+    for turn in range(60):
+        question = [before] * (turn == 0) or [told] * (turn == 20) or [Msg(role="user", content=f"question {turn}")]
+        session.add([*question, Msg(role="assistant", content=f"answer {turn}")])
+        session.save()
+        if turn == 19:
+            earlier = contents(ac)
+    assert len(contents(ac)) > len(earlier) + 3 > 3
+    ac.erase("s", ["m"], user_id="ann")
+    assert found(ac, tmp_path) == []
+    assert earlier <= contents(ac)
+    session.save()
+    restored = restore_state_messages(session.state().messages, store=ac.content, namespace="user:ann")
+    assert restored == session.memory.get_original_memory_msgs()
+
+
+def test_a_mark_without_a_handle_takes_no_summary_along(ac):
+    session = ac.session("s", user_id="ann")
+    for turn in range(20):
+        session.add([Msg(role="user", content=f"question {turn}"), Msg(role="assistant", content=f"answer {turn}")])
+        session.save()
+    before = contents(ac)
+    assert before
+    told = Msg(id="m", role="user", content=(TextBlock(text="so", metadata={"pruned": {}}),))
+    session.add([told, Msg(role="assistant", content="ok")])
+    ac.erase("s", ["m"], user_id="ann")
+    assert contents(ac) == before
+
+
+def contents(ac):
+    return {info.ref for info in ac.content.find("messages", namespace="user:ann")}
+
+
+@pytest.mark.parametrize("way", ["by number", "by handle", "by handle, further on", "by a summary's handle"])
+def test_what_the_agent_has_reloaded_of_it_goes_too(where, way, tmp_path):
+    with opened(where) as ac:
+        session = ac.session("s", user_id="ann")
+        kept = ac.content.put("harmless line\n" * 200, namespace="user:ann")
+        call, result = tool_exchange("login", {}, "".join(f"{SECRET} {i}\n" for i in range(300)))
+        told = Msg(role="user", content=said("told"))
+        session.add([told, call, result, Msg(role="assistant", content="ok")])
+        for turn in range(12):
+            session.add([Msg(role="user", content=f"question {turn}"), Msg(role="assistant", content="yes")])
+            session.save()
+        reload = session.tools()[0]
+        if way == "by number":
+            arguments = {"working_context_offload_uuid": "m3"}
+        elif way == "by a summary's handle":
+            handle = next(m.metadata["_content_ref"] for m in session.state().messages if "_content_ref" in m.metadata)
+            arguments = {"working_context_offload_uuid": handle}
+        else:
+            [handle] = {b.metadata["pruned"]["ref"] for m in session.prepare().messages for b in m.tool_results}
+            arguments = {"working_context_offload_uuid": handle, "offset": 2_000 * way.endswith("on"), "limit": 2_000}
+
+        def read(**arguments):
+            use = Msg.model_validate(tool_exchange(reload.name, arguments, "")[0].to_dict())
+            session.add(use)
+            return session.call_tool(reload.call, arguments, use.tool_uses[0].id, name=reload.name)
+
+        other = read(working_context_offload_uuid=kept.ref)
+        assert SECRET in read(**arguments).tool_results[0].text
+        session.add([Msg(role="assistant", content="well"), Msg(role="user", content="go on")])
+        for _ in range(3):
+            session.save()
+            session.add([Msg(role="user", content="more"), Msg(role="assistant", content="yes")])
+        assert ac.erase("s", [told.id, result.id], user_id="ann") == 2
+        assert found(ac, tmp_path) == []
+        assert other in ac.session("s", user_id="ann").memory.get_original_memory_msgs()
+        assert ac.content.has(kept.ref, namespace="user:ann")

@@ -18,6 +18,7 @@ from autocontext.adapters.openai_chat import to_openai
 from autocontext.content import PrunePolicy, restore_messages
 from autocontext.errors import ConfigError, InvalidMessage, SessionGone, StoreCorruptError, StoreError
 from autocontext.optimizer.states import StateStore
+from autocontext.sessions import restore_state_messages
 from autocontext.stores.database import Statement
 from autocontext.stores.sqlite_database import SqliteDatabase
 from autocontext.suite import Session
@@ -809,6 +810,34 @@ def test_a_first_state_that_is_damaged_is_saved_again(ac):
         session.state()
     assert session.save().revision == 2
     assert session.state() == good
+
+
+@pytest.mark.parametrize("how", ["erase", "delete"])
+def test_a_state_whose_contents_another_session_has_erased_is_built_again(ac, how):
+    session = ac.session("long", user_id="u1")
+    for i in range(15):
+        session.add([user(f"question {i}"), Msg(role="assistant", content=f"answer {i}")])
+    session.save()
+    told = session.memory.messages[2]
+    fork = ac.session(ac.sessions.fork(session.memory.session, new_id="fork").session_id, user_id="u1")
+    fork.save()
+
+    def restored():
+        return restore_state_messages(fork.state().messages, store=ac.content, namespace=ac.namespace("u1"))
+
+    assert restored() == fork.memory.get_original_memory_msgs()
+    if how == "erase":
+        ac.erase("long", [told.id], user_id="u1")
+    else:
+        for info in ac.content.find("messages", namespace=ac.namespace("u1")):
+            ac.content.delete(info.ref, namespace=ac.namespace("u1"))
+    with pytest.raises(StoreCorruptError, match="is not in this store"):
+        restored()
+    for turn in range(12):
+        assert fork.save().revision == 2 + turn
+        assert restored() == fork.memory.get_original_memory_msgs()
+        fork.add(user(f"more {turn}"))
+    assert told in fork.memory.get_original_memory_msgs()
 
 
 # ------------------------------------------------------------------------------------------------- all of it together
