@@ -118,8 +118,14 @@ def shown(memory: AutoContextMemory, session: str, view: Sequence[Msg], placed: 
         until = max([until, *(places.get(m.id, 0) for m in behind)])
         # A part of a message may have its id: a repaired history has each result in a message of its own.
         kept = own.get(msg.id) if said.get(msg.id) == msg.content else None
-        message = copy.copy(kept) if kept is not None else to_agent_framework([msg])[0]
+        message = copy.copy(kept) if kept is not None and _whole(kept, msg) else to_agent_framework([msg])[0]
         mark = {"session": session, "id": msg.id, "until": until}
         message.additional_properties = {**message.additional_properties, MARK: mark}
         written.append((msg.id, [message]))
     return with_guests(written, ((p.message, p.id) for p in placed))
+
+
+def _whole(message: Message, msg: Msg) -> bool:
+    """Whether it is all of the message: what was handed out while a call was open may be a part of it, or more."""
+    handed_out = MARK in message.additional_properties
+    return not handed_out or len(from_agent_framework([message])[0].content) == len(msg.content)

@@ -49,6 +49,8 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         self._marks = self._marks_added()
         """Of every message that was ever added; [] for one without."""
         self._hints: list[tuple[AgentScopeMsg, list[str]]] = []
+        self._besides: list[str | dict[str, Any]] = []
+        """The prompt and the schemas that the agent sends with the messages; empty without `attach`."""
 
     def _marks_added(self) -> dict[str, list[str]]:
         """The marks that the messages came with."""
@@ -96,9 +98,10 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         return self
 
     def _before_reasoning(self, agent: Any, _given: dict[str, Any]) -> None:
-        """Count what this call sends besides the messages, and look at the plan."""
+        """Note what this call sends besides the messages, and look at the plan."""
         self._instruct(agent)  # a state that was loaded may hold the prompt as it was
-        self.memory.set_overhead(agent.sys_prompt, *agent.toolkit.get_json_schemas())
+        prompt = _counted(AgentScopeMsg("system", agent.sys_prompt, "system"))
+        self._besides = [prompt, *agent.toolkit.get_json_schemas()]
         notebook = getattr(agent, "plan_notebook", None)
         if notebook is not None and not self._has_plan:
             self.memory.attach_plan_note(notebook.current_plan)
@@ -148,12 +151,18 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         for name, value in (("mark", mark), ("exclude_mark", exclude_mark)):
             if not (value is None or isinstance(value, str)):
                 raise TypeError(f"{name} must be a string or None, not {type(value).__name__}")
+        summary = self._compressed_summary if prepend_summary else ""
+        head = [AgentScopeMsg("user", summary, "user")] if summary else []
+        if self._besides:  # else the caller's own overhead stays
+            # Here, since the agent adds its hints after `pre_reasoning`.
+            guests = [_counted(m) for m in (*head, *(m for m, _ in self._hints))]
+            # Its formatter for OpenAI sends names that repeat the role, too, which the memory does not count.
+            names = [m.name for m in self.memory.messages if m.name == m.role]
+            self.memory.set_overhead(*self._besides, *guests, *names)
         view = await self.memory.aget_messages()
         kept = [m for m in view if _is_wanted(self._marks.get(m.id, ()), mark, exclude_mark)]
         shown = to_agentscope(kept if mark else self.memory.as_sent(kept))
         hints = [m for m, marks in self._hints if _is_wanted(marks, mark, exclude_mark)]
-        summary = self._compressed_summary if prepend_summary else ""
-        head = [AgentScopeMsg("user", summary, "user")] if summary else []
         return [*head, *shown, *hints]
 
     async def delete(self, msg_ids: list[str], **_more: Any) -> int:
@@ -228,6 +237,11 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         self.memory.clear()
         self.memory.add_messages(msgs)
         self._marks = self._marks_added()
+
+
+def _counted(message: AgentScopeMsg) -> str:
+    """A message as a text of about as many tokens as it is sent with."""
+    return f"[{message.role}] {message.name}: {message.get_text_content() or ''}"
 
 
 def _function(tool: Any) -> Any:

@@ -295,6 +295,41 @@ def test_an_answer_that_is_reworded_is_kept_once() -> None:
     assert roles == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
 
 
+def test_an_approval_after_parallel_calls_sends_all_their_results() -> None:
+    """While a call waits, the history is repaired: each result stands in a message of its own, under the same id."""
+
+    @tool(approval_mode="never_require")
+    def read(key: str) -> str:
+        """Read a text."""
+        return f"text of {key}"
+
+    @tool(approval_mode="always_require")
+    def send() -> str:
+        """Send a letter."""
+        return "sent"
+
+    def call(call_id: str, name: str, arguments: str) -> Content:
+        return Content.from_function_call(call_id, name, arguments=arguments)
+
+    parallel = [call(f"c{key}", "read", json.dumps({"key": key})) for key in "ab"]
+    script = iter([parallel, ["done"], [call("c1", "send", "{}")], ["sent, done"], ["bye"]])
+    client, compaction = Scripted(lambda _: Message("assistant", next(script))), AutoContextCompaction()
+
+    async def use() -> None:
+        agent = Agent(client, tools=[read, send], context_providers=[compaction])
+        session = agent.create_session(session_id="s")
+        await agent.run("Read a and b.", session=session)
+        asked = await agent.run("Send it.", session=session)
+        answers = [request.to_function_approval_response(True) for request in asked.user_input_requests]
+        assert (await agent.run(Message("user", answers), session=session)).text == "sent, done"
+        await agent.run("Thanks.", session=session)
+
+    asyncio.run(use())
+    for request in client.requests[3:]:
+        results = [c.result for m in request for c in m.contents if c.type == "function_result"]
+        assert results == ["text of a", "text of b", "sent"]
+
+
 class Ending(FunctionMiddleware):
     """Ends the run when a tool has run."""
 

@@ -13,7 +13,7 @@ from agentscope.agent import ReActAgent
 from agentscope.formatter import OpenAIChatFormatter
 from agentscope.memory import InMemoryMemory, MemoryBase
 from agentscope.message import Msg, TextBlock, ToolUseBlock
-from agentscope.model import ChatModelBase, ChatResponse
+from agentscope.model import ChatModelBase, ChatResponse, OpenAIChatModel
 from agentscope.plan import PlanNotebook, SubTask
 from agentscope.session import JSONSession
 from agentscope.token import CharTokenCounter
@@ -32,6 +32,7 @@ from autocontext.adapters.agentscope_v1 import (
 from autocontext.errors import ConfigError, InvalidMessage, StateError
 from autocontext.stores import SqliteSessionStore
 from autocontext.tools import INSTRUCTIONS
+from tests.fakes import FakeOpenAI
 from tests.production.agents import day, rounds_only
 
 SMALL = AutoContextConfig(msg_threshold=4, last_keep=1)
@@ -232,6 +233,32 @@ def test_a_plan_is_attached_and_its_hints_are_not_remembered() -> None:
     memory.memory.add_messages(day(3))
     memory.memory.compress_if_needed(force=True)
     assert any("Find the leak" in note for note in notes)
+
+
+def test_what_the_agent_adds_to_a_request_is_counted() -> None:
+    """A plan's hint of about 400 tokens, which no request remembers, and names that repeat the role."""
+    notebook = PlanNotebook()
+    tasks = [SubTask(name=f"hall {i}", description="Look at its pump. " * 5, expected_outcome="dry") for i in range(12)]
+
+    async def use(base_url: str) -> None:
+        await notebook.create_plan("pumps", "Find the leak", "dry", tasks)
+        client = {"base_url": base_url, "max_retries": 0}
+        model = OpenAIChatModel("m", api_key="test-key", stream=False, client_kwargs=client)
+        agent = ReActAgent("assistant", "Be kind.", model, OpenAIChatFormatter(), Toolkit(), plan_notebook=notebook)
+        agent.set_console_output_enabled(False)
+        memory.attach(agent)
+        for i in range(40):
+            await agent(Msg("user", f"Question {i}: " + f"detail {i} of valve {i * 7}. " * 12, "user"))
+        await model.client.close()
+
+    memory = AutoContextAgentScopeMemory(config=AutoContextConfig.for_window(6_000))
+    with FakeOpenAI(default="Very well.", window=6_000) as server:
+        asyncio.run(use(server.base_url))
+        sent = server.turn(server.requests[-1].body).tokens
+    assert server.refused == []
+    assert abs(memory.memory.count(memory.memory.messages[:-1]) - sent) <= 10
+    assert memory.memory.get_compression_events()
+    assert all("system-hint" in json.dumps(request.body["messages"][-1]) for request in server.requests)
 
 
 # ------------------------------------------------------------------------------------------------------ sessions
