@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_framework import Message
 
-from autocontext.adapters._agent_framework_messages import from_agent_framework, to_agent_framework
+from autocontext.adapters._agent_framework_messages import SILENT, from_agent_framework, to_agent_framework
 from autocontext.adapters._following import with_guests
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
@@ -128,4 +128,4 @@ def shown(memory: AutoContextMemory, session: str, view: Sequence[Msg], placed: 
 def _whole(message: Message, msg: Msg) -> bool:
     """Whether it is all of the message: what was handed out while a call was open may be a part of it, or more."""
     handed_out = MARK in message.additional_properties
-    return not handed_out or len(from_agent_framework([message])[0].content) == len(msg.content)
+    return not handed_out or sum(c.type not in SILENT for c in message.contents) == len(msg.content)

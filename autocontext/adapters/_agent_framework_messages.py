@@ -31,7 +31,7 @@ KEY = "_agent_framework"
 _known = partial(hints, KEY)
 _remember = partial(remember, KEY)
 _ROLES = ("system", "user", "assistant", "tool")
-_SILENT = ("usage",)
+SILENT = ("usage",)
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -42,8 +42,8 @@ def from_agent_framework(messages: Iterable[Message]) -> list[Msg]:
 
 def _read(message: Message) -> Msg:
     role: Any = message.role if message.role in _ROLES else "user"
-    content = [_read_content(c) for c in message.contents if c.type not in _SILENT]
-    silent = [[i, jsonable(c.to_dict())] for i, c in enumerate(message.contents) if c.type in _SILENT]
+    content = [_read_content(c) for c in message.contents if c.type not in SILENT]
+    silent = [[i, jsonable(c.to_dict())] for i, c in enumerate(message.contents) if c.type in SILENT]
     more = {k: v for k, v in message.additional_properties.items() if not k.startswith("_")}
     metadata = _remember(
         role=message.role if role != message.role else None,
