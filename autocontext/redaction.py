@@ -117,6 +117,7 @@ _BEFORE_LOGIN = re.compile(
 _NEXT_COMMAND = re.compile(r"(?<![\\`^\r])\n|(?<![\\`^])\r\n|\||[;&](?![^\s;&])")
 """Where the arguments of a command end; lines that a shell continues do not."""
 _QUOTED = re.compile(rf"(?s)(?P<quote>{_QUOTE})(?:(?!(?P=quote)).)*+(?P=quote)")
+"""An argument in quotes: what ends a command ends none in there."""
 _LIST = re.compile(
     rf"""(?x)(?:\s|\\{{1,15}}[nrt])*+
         (?: (?:

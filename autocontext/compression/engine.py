@@ -303,14 +303,33 @@ class _Engine:
         config, number = self._giving if gives else self.config, self.hand_over.number_of_one
         return Previews(config, number, excess, unread=unread, least=least, users=users)
 
-    def _fold(self, overflow: int = 0, *, gives: bool = False, **how: Any) -> Fold:
-        """A fold that reaches the target, or one that only takes what is over the window; `how` is for Fold.
+    def _fold(
+        self,
+        overflow: int = 0,
+        *,
+        asks: bool = False,
+        shortens: bool = False,
+        last_resort: bool = False,
+        bare: bool = False,
+        gives: bool = False,
+        savings: Sequence[int] = (),
+    ) -> Fold:
+        """A fold that reaches the target, or one that only takes what is over the window.
 
         `gives`: it also takes instruction files.
         """
-        config = self._giving if gives else self.config
         messages, tokens = (0, overflow) if overflow else self.budget.excess()
-        return Fold(config, self.hand_over, excess_messages=messages, excess_tokens=tokens, **how)
+        return Fold(
+            self._giving if gives else self.config,
+            self.hand_over,
+            excess_messages=messages,
+            excess_tokens=tokens,
+            asks=asks,
+            shortens=shortens,
+            last_resort=last_resort,
+            bare=bare,
+            savings=savings,
+        )
 
     @property
     def _asks(self) -> bool:
