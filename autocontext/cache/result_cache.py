@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
@@ -303,10 +304,14 @@ class ResultCache(DatabasePart):
                 raise
             self._namespace.failed(error)
             return _with_call_fields((yield computed(make())), params, options)
-        large = entry is not None and entry.is_large
-        match = (yield from compute(lambda: self._match(call, entry))) if large else self._match(call, entry)
+        ns, large = self._namespace, entry is not None and entry.is_large
+        found = partial(ns.match, entry, options)
+        match: Match | None = (yield from compute(found)) if large else found()
+        ns.count("misses" if match is None else "hits")
         if match is None:
             return _with_call_fields(value_of((yield method(self._computing, "miss", call))), params, options)
+        if match.stale:
+            ns.count("stale")
         if match.due:
             again = call._replace(known=match.entry.created, in_background=True)
             yield method(self._computing, "refresh", again)
@@ -338,13 +343,6 @@ class ResultCache(DatabasePart):
             except StoreError as error:
                 self._namespace.failed(error)
 
-    def _match(self, call: CachedCall, entry: CacheEntry | None) -> Match | None:
-        match = self._namespace.match(entry, call.options)
-        self._namespace.count("misses" if match is None else "hits")
-        if match is not None and match.stale:
-            self._namespace.count("stale")
-        return match
-
     def _removed(self, selection: Selection) -> Flow[int]:
         return (yield from write(lambda: invalidating(self._namespace, selection)))
 
@@ -355,5 +353,4 @@ def _with_call_fields(value: Any, params: Mapping[str, Any], options: CacheOptio
     if prefix is None or not isinstance(value, dict):
         return value
     own = {name: item for name, item in params.items() if name.startswith(prefix)}
-    value = without_call_fields(value, prefix)
-    return value | own if own else value
+    return without_call_fields(value, prefix) | own

@@ -69,10 +69,6 @@ class Question(NamedTuple):
     numbers: tuple[int, int] | None = None
     """First and last number."""
 
-    def narrowed(self) -> bool:
-        """Whether there is any filter."""
-        return any(field is not None for field in self[2:])
-
 
 class Filters(TypedDict, total=False):
     """Filters of a search; messages must match all of them."""
@@ -163,7 +159,7 @@ def best_hits(
             if i in fitting[n]
         )
         return [_hit(-score, stretches[n], i) for _, score, *_, n, i in heapq.nsmallest(asked.limit, hits)]
-    if not asked.narrowed():
+    if all(filter_ is None for filter_ in asked[2:]):
         return []
     everywhere = ((n, i) for n, stretch in enumerate(stretches) for i in _fitting(asked, stretch))
     newest = heapq.nlargest(asked.limit, everywhere, key=lambda hit: _newness(stretches[hit[0]], hit[1]))

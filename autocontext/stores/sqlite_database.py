@@ -111,21 +111,17 @@ class SqliteDatabase(Database):
         if self._in_memory:
             return
         lease, connection = self._take()
-        deadline, pause = time.monotonic() + self._patience, 0.001
         try:
-            # SQLite waits for readers, but not for another checkpoint.
-            while (busy := _truncated(connection)) and time.monotonic() < deadline:
-                time.sleep(pause * random.random())
-                pause = min(2 * pause, _LAST_PAUSE)
+            self._with_retries(_truncate, connection)
+        except _Busy as e:
+            raise StoreError(
+                f"{self.name}: others kept reading it for {self._patience:g} s, so its write-ahead file still holds "
+                "what was erased: when they are done, run `autocontext purge` on it, or call scrub() again"
+            ) from e
         except sqlite3.Error as e:
             raise self._translated(e) from e
         finally:
             self._pool.give(lease)
-        if busy:
-            raise StoreError(
-                f"{self.name}: others kept reading it for {self._patience:g} s, so its write-ahead file still holds "
-                "what was erased: when they are done, run `autocontext purge` on it, or call scrub() again"
-            )
 
     def close(self) -> None:
         """Close the database. A connection in use is closed when its call ends. `:memory:` is lost."""
@@ -339,10 +335,17 @@ class SqliteDatabase(Database):
         return StoreError(f"{self.name}: a statement failed, nothing was changed ({error})")
 
 
-def _truncated(connection: sqlite3.Connection) -> bool:
-    """Try to empty the write-ahead file; returns whether others prevented it."""
+class _Busy(sqlite3.OperationalError):
+    """Others read the write-ahead file, or empty it; of those SQLite does not wait for the second."""
+
+    sqlite_errorcode = sqlite3.SQLITE_BUSY
+
+
+def _truncate(connection: sqlite3.Connection) -> None:
+    """Empty the write-ahead file."""
     [(busy, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return bool(busy)
+    if busy:
+        raise _Busy
 
 
 def _nothing() -> Work[None]:
