@@ -6,6 +6,7 @@ of its rows, so the parts that keep their tables here know nothing of it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar, cast
@@ -188,7 +189,7 @@ class EncryptedDatabase(_Beneath):
             self._beneath.ensure(SCHEMA)
         stored = partial(rows_of, "SELECT key_id, body FROM autocontext_keys WHERE name = :name", {"name": _NAMES})
         if not self._beneath.read(stored):
-            self._keep_names_key(Names.new_key())
+            self._keep_names_key(os.urandom(64))
         [(key_id, body)] = self._beneath.read(stored)
         if key_id not in self._keys.ids:
             raise StoreError(f"{self.name} is encrypted with key {key_id!r}: pass it, key={{{key_id!r}: ...}}")

@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Literal, ParamSpec, TypeVar
+from typing import ClassVar, Literal, NoReturn, ParamSpec, TypeVar
 
 from autocontext.errors import AutoContextError, StoreCorruptError, StoreError
 from autocontext.flows import run
@@ -20,7 +20,7 @@ from autocontext.flows.forking import part_at_fork
 from autocontext.flows.logs import logger
 from autocontext.stores.checks import checked_patience, checked_place, refused_value
 from autocontext.stores.connections import Connections, Lease
-from autocontext.stores.database import Alone, AtOnce, Database, Row, Statement, Work
+from autocontext.stores.database import Alone, AtOnce, Database, Row, Statement, Work, rows_of
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -101,7 +101,7 @@ class SqliteDatabase(Database):
             weakref.finalize(self, self._memory.close)
         part_at_fork(self)
         # Open it now: an error should not wait for the first write.
-        self.read(_nothing)
+        self.read(lambda: rows_of("SELECT 1"))
 
     def scrub(self) -> None:
         """Empty the write-ahead file into the database, which keeps no deleted data (secure_delete).
@@ -240,20 +240,15 @@ class SqliteDatabase(Database):
             self._identity, self._generation = identity, self._generation + 1
         return self._generation
 
-    def _check_usable(self) -> None:
-        self._check_open()
-        if self._pid != os.getpid():
-            raise self._cannot_be_shared()
-
-    def _cannot_be_shared(self) -> StoreError:
-        return StoreError(
+    def _in_child(self) -> NoReturn:
+        raise StoreError(
             f"{self.name}: this process was forked while its parent was using the database, which SQLite cannot share: "
             'fork before it is used, or start processes with multiprocessing.get_context("spawn")'
         )
 
     def _open(self) -> sqlite3.Connection:
         if self._file in _inherited:
-            raise self._cannot_be_shared()
+            self._in_child()
         if not self._in_memory:
             with contextlib.suppress(OSError):
                 # Only the owner may read it; SQLite gives its side files the same permissions.
@@ -346,11 +341,6 @@ def _truncate(connection: sqlite3.Connection) -> None:
     [(busy, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     if busy:
         raise _Busy
-
-
-def _nothing() -> Work[None]:
-    return
-    yield
 
 
 def _primary_code(error: sqlite3.Error) -> int:
