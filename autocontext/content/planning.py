@@ -54,10 +54,8 @@ class Change:
         """The text that replaces it."""
         if self.kind == "page":
             return placeholders.page(ref, self.arguments or {})
-        if self.kind == "user":
-            return placeholders.rest_of_user(self.head, len(self.text), ref)
-        if self.kind == "recent_tool" or self.head:
-            return placeholders.rest(self.head, self.chars, ref)
+        if self.kind in ("user", "recent_tool") or self.head:
+            return placeholders.rest(self.head, self.chars, ref, "Truncated, " if self.kind == "user" else "")
         return placeholders.whole(self.name, self.chars, ref, self.error)
 
     @property
