@@ -112,7 +112,8 @@ class ResultCache(DatabasePart):
             return default
         value = (yield from compute(entry.value)) if entry.is_large else entry.value()
         self._namespace.count("hits")
-        yield from self._used(key)
+        if self._namespace.use(str(key)):
+            yield from self._write_uses()
         return value
 
     get, aget = sync_and_async(_get)
@@ -315,7 +316,8 @@ class ResultCache(DatabasePart):
         if match.due:
             again = call._replace(known=match.entry.created, in_background=True)
             yield method(self._computing, "refresh", again)
-        yield from self._used(call.key)
+        if ns.use(str(call.key)):
+            yield from self._write_uses()
         if match.entry.kind == "error":
             raise match.result
         return _with_call_fields(match.result, params, options)
@@ -335,13 +337,12 @@ class ResultCache(DatabasePart):
             return None
         return CachedCall(key, make, options, self._namespace, self._computing.flights, tool_call=calling.get())
 
-    def _used(self, key: CacheKey | str) -> Flow[None]:
-        """Note a hit, and from time to time write the notes."""
-        if self._namespace.use(str(key)):
-            try:
-                yield Write(self._namespace.write_uses)
-            except StoreError as error:
-                self._namespace.failed(error)
+    def _write_uses(self) -> Flow[None]:
+        """Write the notes of hits; what fails is tried again with later ones."""
+        try:
+            yield Write(self._namespace.write_uses)
+        except StoreError as error:
+            self._namespace.failed(error)
 
     def _removed(self, selection: Selection) -> Flow[int]:
         return (yield from write(lambda: invalidating(self._namespace, selection)))

@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, NoReturn, ParamSpec, TypeVar
 
@@ -19,7 +20,7 @@ from autocontext.flows import run
 from autocontext.flows.forking import part_at_fork
 from autocontext.flows.logs import logger
 from autocontext.stores.checks import checked_patience, checked_place, refused_value
-from autocontext.stores.connections import Connections, Lease
+from autocontext.stores.connections import Connections
 from autocontext.stores.database import Alone, AtOnce, Database, Row, Statement, Work, rows_of
 
 T = TypeVar("T")
@@ -110,9 +111,8 @@ class SqliteDatabase(Database):
         """
         if self._in_memory:
             return
-        lease, connection = self._take()
         try:
-            self._with_retries(_truncate, connection)
+            self._lent(lambda connection: self._with_retries(_truncate, connection))
         except _Busy as e:
             raise StoreError(
                 f"{self.name}: others kept reading it for {self._patience:g} s, so its write-ahead file still holds "
@@ -120,8 +120,6 @@ class SqliteDatabase(Database):
             ) from e
         except sqlite3.Error as e:
             raise self._translated(e) from e
-        finally:
-            self._pool.give(lease)
 
     def close(self) -> None:
         """Close the database. A connection in use is closed when its call ends. `:memory:` is lost."""
@@ -160,39 +158,44 @@ class SqliteDatabase(Database):
 
     def _run(self, work: Callable[[], Work[T]], *, writes: bool) -> T:
         """Run one transaction on a connection that nobody else is using; a writing one after those of other writers."""
-        begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
+        transaction = partial(self._transaction, "BEGIN IMMEDIATE" if writes else "BEGIN", work)
         try:
-            if self._memory is not None:
-                with self._alone:
-                    self._check_usable()
-                    return self._transaction(self._memory, begin, work())
             try:
-                return self._lent(begin, work)
+                return self._lent(transaction)
             except sqlite3.OperationalError as e:
                 if _primary_code(e) != sqlite3.SQLITE_READONLY:
                     raise
                 # SQLite opens a file for reading only where it may not write: a new connection may write by now.
-                return self._lent(begin, work)
+                return self._lent(transaction)
         except sqlite3.Error as e:
             raise self._translated(e) from e
         except UnicodeDecodeError as e:  # what SQLite quotes of a damaged table of contents
             raise StoreCorruptError(f"{self.name}: its tables are damaged; restore it from a backup") from e
 
-    def _lent(self, begin: str, work: Callable[[], Work[T]]) -> T:
-        """Run one transaction on a connection of the pool, which has it back unless the disk has failed it."""
-        lease, connection = self._take()
+    def _lent(self, use: Callable[[sqlite3.Connection], T]) -> T:
+        """Use a connection of the pool, which has it back unless the disk has failed it; or the one of `:memory:`."""
+        if self._memory is not None:
+            with self._alone:
+                self._check_usable()
+                return use(self._memory)
+        self._check_usable()
+        while (lease := self._pool.take(self._generation_now())) is None:  # another thread forks
+            time.sleep(0.001)
+        if lease.connection is None:
+            lease.connection = self._with_retries(self._open)
+            lease.generation = self._generation_now()
         try:
-            return self._transaction(connection, begin, work())
+            return use(lease.connection)
         except sqlite3.Error as e:
             if _primary_code(e) in _WAYS_OUT:
                 lease.close()
             raise
         finally:
             # Still in a transaction only if rolling back failed: then it is closed.
-            if not lease.closed and not connection.in_transaction:
+            if not lease.closed and not lease.connection.in_transaction:
                 self._pool.give(lease)
 
-    def _transaction(self, connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
+    def _transaction(self, begin: str, work: Callable[[], Work[T]], connection: sqlite3.Connection) -> T:
         def rows(statement: Statement) -> list[Row]:
             if not connection.in_transaction:
                 if isinstance(statement, Alone):
@@ -205,7 +208,7 @@ class SqliteDatabase(Database):
 
         # The one place where a transaction ends: C code, which no interrupt divides, commits it or rolls it back.
         with connection:
-            return run(work, rows)
+            return run(work(), rows)
 
     def _at_once(self, connection: sqlite3.Connection, begin: str) -> None:
         connection.execute("PRAGMA busy_timeout = 0")
@@ -213,15 +216,6 @@ class SqliteDatabase(Database):
             connection.execute(begin)
         finally:
             connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._patience)}")
-
-    def _take(self) -> tuple[Lease[sqlite3.Connection], sqlite3.Connection]:
-        self._check_usable()
-        while (lease := self._pool.take(self._generation_now())) is None:  # another thread forks
-            time.sleep(0.001)
-        if lease.connection is None:
-            lease.connection = self._with_retries(self._open)
-            lease.generation = self._generation_now()
-        return lease, lease.connection
 
     def _generation_now(self) -> int:
         """The generation of the file at the path. Raises StoreError if there is none any more: it was deleted or moved.
