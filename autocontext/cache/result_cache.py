@@ -70,7 +70,7 @@ class ResultCache(DatabasePart):
         self._namespace.server_now = SERVER_NOW[self.database.dialect]
         self.enabled = enabled
         """Whether results are looked up and stored; otherwise the database is an empty one in memory."""
-        self._computing = Computing(self._namespace, self.database)
+        self._computing = Computing(self.database)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **options: Any) -> ResultCache:
