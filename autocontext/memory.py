@@ -341,7 +341,7 @@ class AutoContextMemory(ProviderMessages, Closing):
     @property
     def counter(self) -> TokenCounter:
         """The counter of this memory; one of your own counts as bytes / 4 what it fails on."""
-        return self._token_sum.counter
+        return self._tokens.counter
 
     def set_overhead(self, *parts: str | Mapping[str, Any]) -> None:
         """Count what is sent with the messages: system texts and tool schemas. Replaces those of an earlier call.
