@@ -42,13 +42,15 @@ _KEYS = re.compile(
         | nfp_[A-Za-z0-9]{30,} | fm[12][ar]?_[A-Za-z0-9+/=]{30,}
         # Messages and mail: Slack, Telegram, Discord, SendGrid, Twilio, Mailgun, Mailchimp.
         | xox[abeprs][.-][\w.-]{10,} | xapp-\d-[\w-]{20,} | hooks\.slack\.com/services/[\w/]{20,}
-        | (?:bot)?\d{8,10}:AA[\w-]{32,33}(?![\w-]) | [MNO][\w-]{23,26}\.[\w-]{6}\.[\w-]{27,} | SG\.[\w-]{16,}\.[\w-]{30,}
-        | SK[0-9a-f]{32}\b | key-[0-9a-z]{32}\b | [0-9a-f]{32}-us\d{1,2}\b
-        # Money and others: Stripe, Square, Facebook, Shopify, Linear, Notion, Airtable, Figma, Grafana, New Relic, Sentry, age.
+        | (?:bot)?\d{8,10}:AA[\w-]{32,33}(?![\w-]) | [MNO][\w-]{23,26}\.[\w-]{6}\.[\w-]{27,}
+        | SG\.[\w-]{16,}\.[\w-]{30,} | SK[0-9a-f]{32}\b | key-[0-9a-z]{32}\b | [0-9a-f]{32}-us\d{1,2}\b
+        # Money and others: Stripe, Square, Facebook, Shopify, Linear, Notion, Airtable, Figma, Grafana, New Relic,
+        # Sentry, age.
         | [sr]k_(?:live|test)_[A-Za-z0-9]{16,} | whsec_[\w+/=]{20,} | sq0(?:atp|csp)-[\w-]{20,} | EAA[AC][\w-]{50,}
         | shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32} | lin_api_\w{30,} | (?:secret|ntn)_[A-Za-z0-9]{40,}
         | pat[A-Za-z0-9]{14}\.[0-9a-f]{60,} | fig[dou]r?_[\w-]{30,} | gl(?:sa|c)_[\w=+/]{30,}
-        | NR(?:AK|JS|II)-[\w-]{20,} | sntry[su]_[\w=+/-]{30,} | [0-9a-f]{32}(?=@[\w.]+\.sentry\.io) | AGE-SECRET-KEY-1[A-Z0-9]{50,}
+        | NR(?:AK|JS|II)-[\w-]{20,} | sntry[su]_[\w=+/-]{30,} | [0-9a-f]{32}(?=@[\w.]+\.sentry\.io)
+        | AGE-SECRET-KEY-1[A-Z0-9]{50,}
     )"""
 )
 _NOT_A_SECRET = (
@@ -69,7 +71,8 @@ _NAMED_VALUE = re.compile(
         (?=[\w-]*(?:(?P<certain>{_CERTAIN}|authorization)|(?<!max[_-])token(?!s|i)))
         {_ABOUT}
         (?P<name>                                           # it stays, so that a summary can mention it
-            (?P<option>--)[\w-]++(?:=|[ \t]+|{_QUOTE}\s*,\s*(?={_QUOTE}[^-])) | [\w-]++(?:{_QUOTE})?[ \t]*(?::|=(?![=>])|=>)[ \t]*
+            (?P<option>--)[\w-]++(?:=|[ \t]+|{_QUOTE}\s*,\s*(?={_QUOTE}[^-]))
+            | [\w-]++(?:{_QUOTE})?[ \t]*(?::|=(?![=>])|=>)[ \t]*
         )
         (?P<quote>{_QUOTE})?+
         (?P<scheme>(?:(?:bearer|basic|digest|token|apikey)[ ]+)?+)
@@ -91,7 +94,8 @@ _ASSIGNED = re.compile(
         (?P<name>(?-i:(?P<variable>[A-Z0-9_]++=))|[\w-]++=)
         (?!\[redacted\]|["'`<%]|\$[{{(]|(?-i:\$[A-Z_]+\b)|\{{\{{|\{{[A-Za-z_.]{{1,100}}+\}}|(?:{_NO_VALUE})\b
            |[\w.]{{1,100}}+(?:\([^\s()]{{0,100}}\)|\[[^\s\[\]]{{0,100}}\]))          # variables, places, calls
-        (?(certain)|(?(variable)(?=[\w-]{{12}})|(?:(?=[^\s"',;]{{0,100}}\d)|(?=[A-Za-z]{{12}})(?-i:(?=[a-z]*[A-Z]+[a-z]+[A-Z])))))
+        (?(certain)|(?(variable)(?=[\w-]{{12}})
+            |(?:(?=[^\s"',;]{{0,100}}\d)|(?=[A-Za-z]{{12}})(?-i:(?=[a-z]*[A-Z]+[a-z]+[A-Z])))))
         [^\s"'`\\,;<>]{{6,}}+"""
 )
 """`NAME=value` without blanks, as in settings of a shell, whatever signs the value has."""
@@ -151,7 +155,8 @@ def redact_secrets(text: str) -> str:
     """The text with "[redacted]" in place of anything that looks like a key, token or password.
 
     It knows the published formats of some fifty services' keys, private keys, JSON Web Tokens, passwords in URLs,
-    connection strings and options of a few programs, authorization headers and cookies, and values of names such as `api_key` and `DB_PASSWORD`.
+    connection strings and options of a few programs, authorization headers and cookies, and values of names such as
+    `api_key` and `DB_PASSWORD`.
     """
     text = _without_logins(_IN_URL.sub(rf"\1{REDACTED}", _KEYS.sub(REDACTED, text)))
     text = _HEADERS.sub(lambda m: f"{m[m.lastindex or 0]}{REDACTED}", text)
