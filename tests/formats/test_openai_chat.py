@@ -632,7 +632,8 @@ def test_results_get_the_name_of_the_latest_call_with_their_id(names: list[str])
 
 
 @pytest.mark.parametrize(
-    "url", ["", "/tmp/a.png", "C:\\a.png", "file:///tmp/a.png", "data:image/png;base64,", "data:image/png;base64,<bytes>"]
+    "url",
+    ["", "/tmp/a.png", "C:\\a.png", "file:///tmp/a.png", "data:image/png;base64,", "data:image/png;base64,<bytes>"],
 )
 def test_an_image_that_no_service_takes_becomes_a_text(url: str) -> None:
     memory = AutoContextMemory()
@@ -643,7 +644,9 @@ def test_an_image_that_no_service_takes_becomes_a_text(url: str) -> None:
     assert to_openai(memory.get_original_memory_msgs())[0]["content"][0]["image_url"]["url"] == url
 
 
-@pytest.mark.parametrize(("data", "kind"), [("iVBORw0KGgoAAAA=", "png"), ("/9j/4AAQSkZJRg==", "jpeg"), ("UklGRgAA", "webp")])
+@pytest.mark.parametrize(
+    ("data", "kind"), [("iVBORw0KGgoAAAA=", "png"), ("/9j/4AAQSkZJRg==", "jpeg"), ("UklGRgAA", "webp")]
+)
 def test_base64_alone_is_sent_as_a_data_url(data: str, kind: str) -> None:
     memory = AutoContextMemory()
     memory.add({"role": "user", "content": [{"type": "image_url", "image_url": {"url": data}}]})
