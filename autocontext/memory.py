@@ -43,7 +43,7 @@ from autocontext.formats.usage import input_tokens_of, is_summed
 from autocontext.history import numbering, state
 from autocontext.history.answering import Answering
 from autocontext.history.children import child_id, child_of, id_at, split
-from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
+from autocontext.history.entries import Added, Cleared, Ended, Entry, Forgotten, Offloaded, Removed
 from autocontext.history.following import follow_entries
 from autocontext.history.log import Log, ViewChange
 from autocontext.history.requests import open_request, without_lost_reasoning
@@ -328,6 +328,15 @@ class AutoContextMemory(ProviderMessages, Closing):
         """
         with self._lock:
             return open_request(self._log)
+
+    def close_request(self) -> None:
+        """Say that a run has ended and nothing is open, for one that ends with a tool's result instead of a reply.
+
+        Does nothing while a call waits for its result. The adapters do it where a framework tells them of the end.
+        """
+        with self._lock:
+            if self.open_request is not None and not open_calls(self):
+                self._journal.append_with_retry(Ended())
 
     @property
     def token_count(self) -> int:

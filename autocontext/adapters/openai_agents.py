@@ -105,20 +105,28 @@ class AutoContextSession(Openable):
         Where it ends because the service has refused a request as too long, the next run's are smaller.
         """
         try:
-            return await Runner.run(self._equipped(agent), input, **self._arguments(options))
+            result = await Runner.run(self._equipped(agent), input, **self._arguments(options))
         except Exception as e:
             if self._asking is not None:  # else it is another run's request, of an agent that is a tool
                 await self.memory.arecover(e)
             raise
+        return self._ended(result)
 
     def run_sync(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
         """`Runner.run_sync` in the same way."""
         try:
-            return Runner.run_sync(self._equipped(agent), input, **self._arguments(options))
+            result = Runner.run_sync(self._equipped(agent), input, **self._arguments(options))
         except Exception as e:
             if self._asking is not None:
                 self.memory.recover(e)
             raise
+        return self._ended(result)
+
+    def _ended(self, result: RunResult) -> RunResult:
+        """The result; a run that a tool has ended leaves no request open."""
+        if not result.interruptions:
+            self.memory.close_request()
+        return result
 
     def run_streamed(self, agent: Agent[Any], input: Any, **options: Any) -> RunResultStreaming:  # noqa: A002
         """`Runner.run_streamed` in the same way."""

@@ -633,7 +633,7 @@ def test_results_get_the_name_of_the_latest_call_with_their_id(names: list[str])
 
 @pytest.mark.parametrize(
     "url",
-    ["", "/tmp/a.png", "C:\\a.png", "file:///tmp/a.png", "data:image/png;base64,", "data:image/png;base64,<bytes>"],
+    ["", "/srv/a.png", "C:\\a.png", "file:///srv/a.png", "data:image/png;base64,", "data:image/png;base64,<bytes>"],
 )
 def test_an_image_that_no_service_takes_becomes_a_text(url: str) -> None:
     memory = AutoContextMemory()
