@@ -18,10 +18,13 @@ from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
 from autocontext.formats.blocks import carried_text, carries, compaction_block, file_mark, hints, source_of, url_of
+from autocontext.formats.call_ids import named_results
 from autocontext.formats.openai_parts import (
     kind_of,
-    objects_in,
     put_back,
+    read_all,
+    read_at,
+    read_each,
     read_function,
     rest,
     stand_in,
@@ -71,32 +74,24 @@ def from_responses(items: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
     """
     msgs: list[Msg] = []
     output: list[Any] = []
-    names: dict[str, str] = {}
-    for at, item in objects_in(items, "items"):
-        try:
-            blocks = _read_output(item)
-            if blocks is not None:
-                output.extend(blocks)
-                names.update((b.id, b.name) for b in blocks if isinstance(b, ToolUseBlock))
-                continue
-            if output:
-                msgs.append(Msg(role="assistant", content=output))
-                output = []
-            msgs.append(_read_message(item) if "role" in item else _read_result(item, names))
-        except InvalidMessage as e:
-            raise InvalidMessage(f"{at}.{e}") from None
-    return [*msgs, Msg(role="assistant", content=output)] if output else msgs
+    for read in read_all(items, "items", _read):
+        if isinstance(read, Msg):
+            msgs += [Msg(role="assistant", content=output), read] if output else [read]
+            output = []
+        else:
+            output += read
+    return named_results([*msgs, Msg(role="assistant", content=output)] if output else msgs, {})
 
 
-def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
-    """The blocks of an item that the model has put out; None for what others said."""
+def _read(item: Mapping[str, Any]) -> list[Any] | Msg:
+    """The blocks of an item that the model has put out, or the message of what others said."""
     kind = item.get("type", "message" if "role" in item else None)
-    if kind == "message":
-        return _read_spoken(item) if item.get("role") == "assistant" else None
-    if item.get("role") in _OTHERS:
-        return None
+    if kind == "message" and item.get("role") == "assistant":
+        return _read_spoken(item)
+    if kind == "message" or item.get("role") in _OTHERS:
+        return _read_message(item) if "role" in item else _read_result(item)
     if kind == "function_call":
-        call = read_function(item, "", text_at(item, "call_id"))
+        call = read_function(item, text_at(item, "call_id"))
         # `read_function` keeps unknown keys under its own hints; here they belong to the item.
         form = {k: v for k, v in hints(WIRE_HINTS, call).items() if k != "inner"}
         known = _hints({"item": rest(item, ("type", "call_id", "name", "arguments"))}, form)
@@ -104,7 +99,7 @@ def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
     paired = isinstance(kind, str) and isinstance(item.get("call_id"), str)
     # The service runs a `program` itself: it and its output are carried along.
     if paired and kind.endswith("_output") and kind != "program_output":
-        return None
+        return _read_message(item) if "role" in item else _read_result(item)
     if paired and kind.endswith("_call"):
         inner = rest(item, ("type", "call_id", "id", "status"))
         return [ToolUseBlock(id=item["call_id"], name=kind, input=inner, metadata=_hints({"kind": rest(item, inner)}))]
@@ -168,21 +163,19 @@ def _read_parts(item: Mapping[str, Any], key: str = "content") -> tuple[list[Any
         return [], "null" if key in item else "missing"
     if not isinstance(content, list | tuple):
         raise InvalidMessage(f"{key}: must be a string or a list of parts, not {kind_of(content)}")
-    return [_read_part(part, f"{key}[{i}]") for i, part in enumerate(content)], "parts"
+    return read_each(content, key, _read_part), "parts"
 
 
-def _read_part(part: Any, where: str) -> Any:
-    if not isinstance(part, Mapping):
-        raise InvalidMessage(f"{where}: must be an object, not {kind_of(part)}")
-    kind = text_at(part, "type", f"{where}.")
+def _read_part(part: Mapping[str, Any]) -> Any:
+    kind = text_at(part, "type")
     if kind in _TEXT_PARTS:
         key = _TEXT_PARTS[kind]
-        known = {"part": kind, "rest": rest(part, ("type", key), where)}
-        return TextBlock(text=text_at(part, key, f"{where}."), metadata={KEY: known})
+        known = {"part": kind, "rest": rest(part, ("type", key))}
+        return TextBlock(text=text_at(part, key), metadata={KEY: known})
     if kind == "input_image" and isinstance(part.get("image_url"), str):
-        known = {"part": kind, "rest": rest(part, ("type", "image_url"), where)}
+        known = {"part": kind, "rest": rest(part, ("type", "image_url"))}
         return ImageBlock(source=source_of(part["image_url"]), metadata={KEY: known})
-    carried = {KEY: {"carried": rest(part, (), where)}}
+    carried = {KEY: {"carried": rest(part, ())}}
     return TextBlock(text=_text_of_part(part), metadata=carried | file_mark(part, part.get("filename")))
 
 
@@ -191,7 +184,7 @@ def _text_of_part(part: Mapping[str, Any]) -> str:
     return carried_text({} if kind in _FILES else part, kind, named)
 
 
-def _read_result(item: Mapping[str, Any], names: Mapping[str, str]) -> Msg:
+def _read_result(item: Mapping[str, Any]) -> Msg:
     call_id, kind = text_at(item, "call_id"), text_at(item, "type")
     known: dict[str, Any] = {"type": kind, "rest": rest(item, ("type", "call_id", "output"))}
     output: Any
@@ -206,7 +199,7 @@ def _read_result(item: Mapping[str, Any], names: Mapping[str, str]) -> Msg:
     else:  # what it says stands beside: `tools`, an `error`
         known |= {"shape": "missing", "rest": rest(item, ("type", "call_id"))}
         output = json.dumps(thaw(rest(item, ("type", "call_id", "id", "output"))), ensure_ascii=False)
-    block = ToolResultBlock(id=call_id, name=names.get(call_id, ""), output=output, metadata={KEY: known})
+    block = ToolResultBlock(id=call_id, output=output, metadata={KEY: known})
     return Msg(role="tool", content=(block,))
 
 
@@ -217,7 +210,7 @@ def _screenshot(output: Any) -> ImageBlock | None:
     url = output.get("image_url")
     if not isinstance(url, str):
         return None
-    more = rest(output, ("type", "image_url"), "output")
+    more = read_at("output", rest, output, ("type", "image_url"))
     return ImageBlock(source=source_of(url), metadata={KEY: {"rest": more}})
 
 
