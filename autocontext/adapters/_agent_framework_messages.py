@@ -93,7 +93,7 @@ def _read_call(content: Content, fields: dict[str, Any]) -> ToolUseBlock:
     body = {"name": content.name or "", "arguments": arguments or ""}
     form = {KEY: {**rest.get(KEY, {}), "nothing" if arguments is None else "text": True}}
     read = read_function(body, content.call_id or "")
-    return ToolUseBlock(**{**dict(read), "metadata": {**read.metadata, **rest, **form}})
+    return read.model_copy(update={"metadata": {**read.metadata, **rest, **form}})
 
 
 def _rest(fields: Mapping[str, Any], *known: str, keep: str | None = None) -> dict[str, Any]:

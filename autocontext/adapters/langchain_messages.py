@@ -164,7 +164,7 @@ def _read_call(call: Mapping[str, Any], part: Mapping[str, Any] | None = None) -
     if part is not None:
         same = next((key for key in ("input", "args") if part.get(key) == read.input), None)
         hints |= {"part": {k: v for k, v in part.items() if k not in ("id", same)}, "input": same}
-    return ToolUseBlock(**{**dict(read), "metadata": {**read.metadata, **_remember(**hints)}})
+    return read.model_copy(update={"metadata": {**read.metadata, **_remember(**hints)}})
 
 
 def _jsonable(value: Any) -> Any:
@@ -246,12 +246,8 @@ def _write_part(block: Any) -> Any:
         return {"type": "thinking", "thinking": block.thinking, **rest}
     if known.get("own"):
         source = block.source
-        where = (
-            {"url": source["url"]}
-            if source["type"] == "url"
-            else {"base64": source["data"], "mime_type": source["media_type"]}
-        )
-        return {"type": block.type, **where, **rest}
+        data = {"base64": source.get("data"), "mime_type": source.get("media_type")}
+        return {"type": block.type, **({"url": source["url"]} if source["type"] == "url" else data), **rest}
     part = write_part(block)
     return part["text"] if part.pop("_bare", False) else part
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
@@ -291,7 +291,10 @@ class AutoContextSession(Openable):
         if not isinstance(agent.hooks, _Recording):
             agent.hooks = _Recording(agent.hooks)
         self._asking = agent
-        _asked.set(self)
+        _listener.set(_Listener(self._keep, self._hand_over))
+
+    def _hand_over(self) -> None:
+        self._may_lack = True
 
     def _keep(self, agent: Any, answer: ModelResponse) -> None:
         """Learn from the answer to this session's request how the service has counted it.
@@ -310,7 +313,7 @@ class AutoContextSession(Openable):
         handing_over = {h.tool_name if isinstance(h, Handoff) else Handoff.default_tool_name(h) for h in agent.handoffs}
         if any(use.name not in handing_over for m in msgs for use in m.tool_uses):
             self._tools_run = True
-            self._add([Msg(**{**dict(m), "metadata": {**m.metadata, _KEPT_EARLY: True}}) for m in msgs])
+            self._add([m.model_copy(update={"metadata": {**m.metadata, _KEPT_EARLY: True}}) for m in msgs])
 
     def _without_kept(self, msgs: list[Msg]) -> list[Msg]:
         """The messages without the answer that was kept before its tools ran."""
@@ -328,8 +331,15 @@ class AutoContextSession(Openable):
         return []
 
 
-_asked: ContextVar[AutoContextSession | None] = ContextVar("asked", default=None)
-"""The session whose filter has made the request that is being answered: sessions may share an agent."""
+class _Listener(NamedTuple):
+    """What a session wants to hear of a run."""
+
+    answered: Callable[[Any, ModelResponse], None]
+    handed_over: Callable[[], None]
+
+
+_listener: ContextVar[_Listener | None] = ContextVar("listener", default=None)
+"""Of the session whose filter has made the request that is being answered: sessions may share an agent."""
 
 
 class _Recording(AgentHooks[Any]):
@@ -342,13 +352,13 @@ class _Recording(AgentHooks[Any]):
                 setattr(self, name, getattr(self._own, name))
 
     async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
-        if (session := _asked.get()) is not None:
-            session._keep(agent, response)  # noqa: SLF001 (they are the session's hooks)
+        if (listener := _listener.get()) is not None:
+            listener.answered(agent, response)
         await self._own.on_llm_end(context, agent, response)
 
     async def on_handoff(self, context: Any, agent: Any, source: Any) -> None:
-        if (session := _asked.get()) is not None:
-            session._may_lack = True  # noqa: SLF001 (as above)
+        if (listener := _listener.get()) is not None:
+            listener.handed_over()
         await self._own.on_handoff(context, agent=agent, source=source)
 
     def __getattr__(self, name: str) -> Any:

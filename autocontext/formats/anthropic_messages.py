@@ -9,7 +9,7 @@ Anthropic's API takes apart from the messages, becomes a system message: `reques
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -167,7 +167,7 @@ def system_of(messages: Iterable[Msg]) -> str | list[dict[str, Any]] | None:
     if not system_msgs:
         return None
     if any(_known(msg).get("content") == "blocks" or any(map(_cached, msg.content)) for msg in system_msgs):
-        return [block for msg in system_msgs for block in _write_blocks(msg.content, changed=is_rewritten(msg))]
+        return [block for msg in system_msgs for block in _write_blocks(msg.content, _lost(msg))]
     return "\n\n".join(msg.text for msg in system_msgs)
 
 
@@ -197,7 +197,7 @@ def sendable_messages(messages: Iterable[Msg], marks: int = _MARKS - 1) -> list[
 def _write(msg: Msg) -> dict[str, Any] | None:
     known = _known(msg)
     role = "assistant" if msg.tool_uses or msg.role == "assistant" else "user"
-    blocks = _write_blocks(msg.content, changed=is_rewritten(msg))
+    blocks = _write_blocks(msg.content, _lost(msg))
     if not blocks and not known and (role == "assistant" or msg.content):
         return None
     plain = all(isinstance(b, TextBlock) and _known(b).keys() <= {"empty"} and not _cached(b) for b in msg.content)
@@ -207,18 +207,21 @@ def _write(msg: Msg) -> dict[str, Any] | None:
     return put_back({"role": role, "content": content}, known.get("rest"))
 
 
-def _write_blocks(content: Iterable[Any], *, changed: bool) -> list[dict[str, Any]]:
-    blocks = (_write_block(block, changed=changed) for block in content)
+def _lost(msg: Msg) -> Collection[str]:
+    return _ABOUT_THE_TEXT if is_rewritten(msg) else ()
+
+
+def _write_blocks(content: Iterable[Any], lost: Collection[str]) -> list[dict[str, Any]]:
+    blocks = (_write_block(block, lost) for block in content)
     return [block for block in blocks if block is not None]
 
 
-def _write_block(block: Any, *, changed: bool) -> dict[str, Any] | None:
+def _write_block(block: Any, lost: Collection[str]) -> dict[str, Any] | None:
     known = _known(block)
     if "whole" in known and carries(block, _text_of(known["whole"])):
         return put_back({}, known["whole"])
-    body = _body(block, changed=changed)
-    more = {k: v for k, v in (known.get("rest") or _cached(block)).items() if not (changed and k in _ABOUT_THE_TEXT)}
-    return None if body is None else put_back(body, more)
+    body = _body(block, lost)
+    return None if body is None else put_back(body, known.get("rest") or _cached(block), lost)
 
 
 def _cached(block: Any) -> Mapping[str, Any]:
@@ -227,7 +230,7 @@ def _cached(block: Any) -> Mapping[str, Any]:
     return {"cache_control": extra["cache_control"]} if isinstance(extra, Mapping) and "cache_control" in extra else {}
 
 
-def _body(block: Any, *, changed: bool) -> dict[str, Any] | None:
+def _body(block: Any, lost: Collection[str]) -> dict[str, Any] | None:
     known = _known(block)
     body: dict[str, Any] | None = None
     if isinstance(block, TextBlock):
@@ -238,7 +241,7 @@ def _body(block: Any, *, changed: bool) -> dict[str, Any] | None:
     elif isinstance(block, ToolUseBlock):
         body = {"type": "tool_use", "id": block.id, "name": block.name, "input": thaw(block.input)}
     elif isinstance(block, ToolResultBlock):
-        body = _result(block, changed=changed)
+        body = _result(block, lost)
     elif isinstance(block, ImageBlock):
         body = {"type": "image", "source": put_back(thaw(block.source), known.get("inner"))}
     elif isinstance(block, AudioBlock | VideoBlock):
@@ -246,7 +249,7 @@ def _body(block: Any, *, changed: bool) -> dict[str, Any] | None:
     return body
 
 
-def _result(block: ToolResultBlock, *, changed: bool) -> dict[str, Any]:
+def _result(block: ToolResultBlock, lost: Collection[str]) -> dict[str, Any]:
     shape = _known(block).get("content")
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": block.id}
     if isinstance(block.output, str):
@@ -255,7 +258,7 @@ def _result(block: ToolResultBlock, *, changed: bool) -> dict[str, Any]:
         elif shape != "missing" or block.output:
             result["content"] = block.output
     else:
-        result["content"] = _write_blocks(block.output, changed=changed)
+        result["content"] = _write_blocks(block.output, lost)
     if block.is_error:
         result["is_error"] = True
     return result

@@ -129,7 +129,7 @@ def _read_assistant(message: Mapping[str, Any]) -> tuple[list[Any], list[Any], s
     if message.get("function_call") is not None:
         used.add("function_call")
         block = read_at("function_call", _read_legacy_call, object_at(message, "function_call"))
-        after.append(ToolUseBlock(**{**dict(block), "metadata": remember(legacy=True, **hints(block))}))
+        after.append(block.model_copy(update={"metadata": remember(legacy=True, **hints(block))}))
     return before, after, used
 
 
@@ -202,9 +202,7 @@ def _write_spoken(msg: Msg) -> dict[str, Any] | None:
     message |= content | keyed | _write_calls(msg.tool_uses)
     if known.get("named") or (msg.role == role and _sendable(msg.name, role)):
         message["name"] = msg.name
-    remembered = known.get("extra")
-    if is_rewritten(msg) and isinstance(remembered, dict):
-        remembered = {k: v for k, v in remembered.items() if k not in _ABOUT_THE_TEXT}
+    remembered = put_back({}, known.get("extra"), _ABOUT_THE_TEXT if is_rewritten(msg) else ())
     silent = not (others or keyed or msg.tool_uses or remembered or known.get("content"))
     if silent and (role == "assistant" or msg.role == "tool" or msg.tool_results):
         return None  # services refuse an empty message, and nothing is lost with it

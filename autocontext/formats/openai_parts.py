@@ -101,10 +101,10 @@ def function_schema(name: str, description: str, properties: dict[str, Any], req
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
-def put_back(target: dict[str, Any], remembered: Any) -> dict[str, Any]:
-    """Add remembered keys to an object that does not have them by now."""
+def put_back(target: dict[str, Any], remembered: Any, lost: Collection[str] = ()) -> dict[str, Any]:
+    """Add remembered keys to an object that does not have them by now, except those that are `lost`."""
     if isinstance(remembered, dict):
-        target.update((k, thaw(v)) for k, v in remembered.items() if k not in target)
+        target.update((k, thaw(v)) for k, v in remembered.items() if k not in target and k not in lost)
     return target
 
 
@@ -243,7 +243,7 @@ def read_call(call: Mapping[str, Any]) -> ToolUseBlock:
     body = object_at(call, kind)
     block = read_at(kind, read_function, body, text_at(call, "id"), kind == "custom")
     more = remember(extra=rest(call, ("id", "type", kind)), untyped="type" not in call).get(WIRE_HINTS, {})
-    return block.model_copy(update={"metadata": freeze(remember(**hints(block), **more))}) if more else block
+    return block.model_copy(update={"metadata": remember(**hints(block), **more)}) if more else block
 
 
 def read_function(body: Mapping[str, Any], call_id: str, custom: bool = False) -> ToolUseBlock:

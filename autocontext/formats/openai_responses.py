@@ -10,7 +10,7 @@ The format is that of https://platform.openai.com/docs/api-reference/responses.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -42,7 +42,6 @@ from autocontext.messages import (
     ToolResultBlock,
     ToolUseBlock,
     as_messages,
-    freeze,
     is_rewritten,
     thaw,
 )
@@ -139,7 +138,7 @@ def _read_spoken(item: Mapping[str, Any]) -> list[Any]:
     blocks = parts or [TextBlock(text="")]
     head = blocks[0]
     known = {**first, **(head.metadata.get(KEY) or {}), **({} if parts else {"nothing": True})}
-    blocks[0] = head.model_copy(update={"metadata": freeze({**head.metadata, KEY: known})})
+    blocks[0] = head.model_copy(update={"metadata": {**head.metadata, KEY: known}})
     return blocks
 
 
@@ -234,7 +233,7 @@ def to_responses(messages: Iterable[Msg]) -> list[dict[str, Any]]:
             if (place, block.id) in announced:  # behind the results beside it, which stay next to their calls
                 texts.append({"role": "user", "content": f"[What {block.name} said:]\n{block.text}"})
             else:
-                items.append(_write_result(block, calls, changed=is_rewritten(msg)))
+                items.append(_write_result(block, calls, _lost(msg)))
         if said := [*_write_said(msg)]:
             items += [*texts, *said]
             texts = []
@@ -289,7 +288,7 @@ def _kind_of(use: ToolUseBlock) -> str:
 
 def _write_said(msg: Msg) -> Iterator[dict[str, Any]]:
     """What a message of others than the model says beside its results."""
-    changed = is_rewritten(msg)
+    lost = _lost(msg)
     blocks = [b for b in msg.content if not isinstance(b, ToolResultBlock | ThinkingBlock)]
     whole = _known(blocks[0]).get("whole") if len(blocks) == 1 else None
     if whole is not None and carries(blocks[0], _text_of_item(whole)):
@@ -297,17 +296,16 @@ def _write_said(msg: Msg) -> Iterator[dict[str, Any]]:
     elif blocks or not msg.tool_results:
         known = _known(msg)
         role = known.get("role") if msg.role == "system" and known else "user" if msg.role == "tool" else msg.role
-        own = {k: v for k, v in (known.get("item") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
-        content = _write_content(blocks, known.get("shape"), "input_text", changed=changed)
-        yield put_back({"role": role, **content}, own)
+        content = _write_content(blocks, known.get("shape"), "input_text", lost)
+        yield put_back({"role": role, **content}, known.get("item"), lost)
 
 
 def _write_output(msg: Msg, told: set[str], calls: _Calls) -> Iterator[dict[str, Any]]:
-    changed = is_rewritten(msg)
+    lost = _lost(msg)
     spoken: list[Any] = []
     for block in msg.content:
         if spoken and (not isinstance(block, TextBlock | ImageBlock) or _known(block).keys() & {"item", "whole"}):
-            yield _write_spoken(spoken, changed=changed)
+            yield _write_spoken(spoken, lost)
             spoken = []
         whole = _known(block).get("whole")
         if whole is not None and carries(block, _text_of_item(whole)):
@@ -317,43 +315,46 @@ def _write_output(msg: Msg, told: set[str], calls: _Calls) -> Iterator[dict[str,
         elif not isinstance(block, ToolResultBlock | ThinkingBlock):
             spoken.append(block)
     if spoken or not msg.content:
-        yield _write_spoken(spoken, changed=changed)
+        yield _write_spoken(spoken, lost)
     for result in msg.tool_results:
-        yield _write_result(result, calls, changed=changed)
+        yield _write_result(result, calls, lost)
 
 
-def _write_spoken(blocks: list[Any], *, changed: bool) -> dict[str, Any]:
+def _lost(msg: Msg) -> Collection[str]:
+    return _ABOUT_THE_TEXT if is_rewritten(msg) else ()
+
+
+def _write_spoken(blocks: list[Any], lost: Collection[str]) -> dict[str, Any]:
     known = _known(blocks[0]) if blocks else {}
-    own = {k: v for k, v in (known.get("item") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
     if known.get("nothing") and not blocks[0].text:
         blocks = blocks[1:]
-    content = _write_content(blocks, known.get("shape"), "output_text", changed=changed)
-    return put_back({"role": "assistant", **content}, own)
+    content = _write_content(blocks, known.get("shape"), "output_text", lost)
+    return put_back({"role": "assistant", **content}, known.get("item"), lost)
 
 
 def _write_content(
-    blocks: list[Any], shape: Any, text_kind: str, *, changed: bool, key: str = "content"
+    blocks: list[Any], shape: Any, text_kind: str, lost: Collection[str], key: str = "content"
 ) -> dict[str, Any]:
     if not blocks and shape in ("null", "missing"):
         return {} if shape == "missing" else {key: None}
     if shape == "parts" or (any(not isinstance(b, TextBlock) for b in blocks) and text_kind == "input_text"):
-        return {key: [_write_part(b, text_kind, changed=changed) for b in blocks]}
+        return {key: [_write_part(b, text_kind, lost) for b in blocks]}
     return {key: "\n".join(map(stand_in, blocks))}
 
 
-def _write_part(block: Any, text_kind: str, *, changed: bool) -> dict[str, Any]:
+def _write_part(block: Any, text_kind: str, lost: Collection[str]) -> dict[str, Any]:
     known = _known(block)
     if "carried" in known and carries(block, _text_of_part(known["carried"])):
         item: dict[str, Any] = thaw(known["carried"])
         return item
-    more = {k: v for k, v in (known.get("rest") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
+    more = put_back({}, known.get("rest"), lost)
     if isinstance(block, ImageBlock):
         detail = {} if known else {"detail": "auto"}
         return put_back({"type": "input_image", "image_url": url_of(block), **detail}, more)
     kind = str(known.get("part") or text_kind)
     if not isinstance(block, TextBlock):
         return {"type": text_kind, "text": stand_in(block)}
-    needed: dict[str, Any] = {"annotations": [], "logprobs": []} if changed and kind == "output_text" else {}
+    needed: dict[str, Any] = {"annotations": [], "logprobs": []} if lost and kind == "output_text" else {}
     return put_back({"type": kind, _TEXT_PARTS.get(kind, "text"): block.text}, {**needed, **more})
 
 
@@ -367,7 +368,7 @@ def _write_call(block: ToolUseBlock, *, told: bool) -> dict[str, Any]:
     return put_back({"type": _kind_of(block), "call_id": block.id, **write_function(block)}, known.get("item"))
 
 
-def _write_result(block: ToolResultBlock, calls: _Calls, *, changed: bool) -> dict[str, Any]:
+def _write_result(block: ToolResultBlock, calls: _Calls, lost: Collection[str]) -> dict[str, Any]:
     known = _form_of(block, calls)
     kind = known.get("type") or _OUTPUTS.get(_call_of(block, calls)[1], "function_call_output")
     item: dict[str, Any] = {"type": kind, "call_id": block.id}
@@ -382,7 +383,7 @@ def _write_result(block: ToolResultBlock, calls: _Calls, *, changed: bool) -> di
     elif shape != "missing":
         output = [TextBlock(text=block.output)] if isinstance(block.output, str) and block.output else block.output
         blocks = [b for b in output if not isinstance(b, str | ThinkingBlock)]
-        item |= _write_content(blocks, shape, "input_text", changed=changed, key="output")
+        item |= _write_content(blocks, shape, "input_text", lost, key="output")
     return put_back(item, known.get("rest"))
 
 
