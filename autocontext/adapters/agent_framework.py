@@ -226,13 +226,9 @@ def _besides(options: Mapping[str, Any]) -> list[str | dict[str, Any]]:
 
 
 def _function_tool(tool: Any) -> FunctionTool:
-    async def call(**arguments: Any) -> str:
-        answer: str = await tool.acall(**arguments)
-        return answer
-
     schema = tool.schema()["function"]
     return FunctionTool(
-        name=schema["name"], description=schema["description"], func=call, input_model=schema["parameters"]
+        name=schema["name"], description=schema["description"], func=tool.acall, input_model=schema["parameters"]
     )
 
 

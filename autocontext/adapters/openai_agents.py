@@ -441,8 +441,7 @@ def _function_tool(tool: Any, memory: Callable[[], AutoContextMemory]) -> Functi
         except ValueError:
             return f"Error: the arguments are no JSON object: {arguments[:200]!r}"
         (now,) = memory().tools(tool.name)
-        answer: str = await now.acall(**(values if isinstance(values, dict) else {}))
-        return answer
+        return await now.acall(**(values if isinstance(values, dict) else {}))
 
     return FunctionTool(
         name=schema["name"],

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
@@ -59,8 +59,6 @@ _OUTPUTS = {
     "apply_patch_call": "apply_patch_call_output",
 }
 """The kinds of calls whose result may be any text, and of the items that hold it."""
-_Calls: TypeAlias = dict[str, tuple[int, str]]
-"""For each id the newest call that has it: its message's index and its kind."""
 _ABOUT_THE_TEXT = ("annotations", "logprobs", "id")
 """Keys about the exact words of a text: wrong next to a text that a compression has replaced."""
 
@@ -217,58 +215,60 @@ def _screenshot(output: Any) -> ImageBlock | None:
 def to_responses(messages: Iterable[Msg]) -> list[dict[str, Any]]:
     """Msgs as Responses items. Thinking that came from elsewhere stays out. Raises InvalidMessage naming the index."""
     msgs = as_messages(messages)
-    announced = _announced_calls(msgs)
-    calls: _Calls = {}
+    answered = _answered_calls(msgs)
+    # Calls that are written as texts, like their results, whose items cannot hold what they say.
+    told = {
+        (calls[block.id].at, block.id)
+        for msg, calls in zip(msgs, answered, strict=True)
+        for block in msg.tool_results
+        if not _fits(block, calls[block.id], changed=is_rewritten(msg))
+    }
     items: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
-    for at, msg in enumerate(msgs):
-        calls.update((use.id, (at, _kind_of(use))) for use in msg.tool_uses)
+    for at, (msg, calls) in enumerate(zip(msgs, answered, strict=True)):
         if msg.role == "assistant":
-            told = {use.id for use in msg.tool_uses if (at, use.id) in announced}
-            items += [*texts, *_write_output(msg, told, calls)]
+            items += [*texts, *_write_output(msg, {use.id for use in msg.tool_uses if (at, use.id) in told}, calls)]
             texts = []
             continue
         for block in msg.tool_results:
-            place, _ = _call_of(block, calls)
-            if (place, block.id) in announced:  # behind the results beside it, which stay next to their calls
+            if (calls[block.id].at, block.id) in told:  # behind the results beside it, which stay next to their calls
                 texts.append({"role": "user", "content": f"[What {block.name} said:]\n{block.text}"})
             else:
-                items.append(_write_result(block, calls, _lost(msg)))
+                items.append(_write_result(block, calls[block.id], _lost(msg)))
         if said := [*_write_said(msg)]:
             items += [*texts, *said]
             texts = []
     return [*items, *texts]
 
 
-def _announced_calls(messages: Iterable[Msg]) -> set[tuple[int, str]]:
-    """Calls that are written as texts, like their results, whose items cannot hold what they say.
+class _Call(NamedTuple):
+    """What a result answers: where the call stands, and its kind. As it begins, one that is gone."""
 
-    Each as its message's index and its id, which calls of later messages may have again.
-    """
-    calls: _Calls = {}
-    announced = set[tuple[int, str]]()
+    at: int = -1
+    kind: str = "function_call"
+
+
+def _answered_calls(messages: Iterable[Msg]) -> list[dict[str, _Call]]:
+    """For each message the calls that its results answer, by id: the newest that has the id."""
+    calls: dict[str, _Call] = {}
+    answered = []
     for at, msg in enumerate(messages):
-        calls.update((use.id, (at, _kind_of(use))) for use in msg.tool_uses)
-        for block in msg.tool_results:
-            place, kind = _call_of(block, calls)
-            known = _form_of(block, calls)
-            if "type" not in known:
-                fits = kind in _OUTPUTS
-            elif known.get("shape") == "screenshot":
-                fits = _image_in(block) is not None
-            else:
-                fits = not is_rewritten(msg) or known.get("shape") not in ("json", "missing")
-            if not fits:
-                announced.add((place, block.id))
-    return announced
+        calls.update((use.id, _Call(at, _kind_of(use))) for use in msg.tool_uses)
+        answered.append({block.id: calls.get(block.id, _Call()) for block in msg.tool_results})
+    return answered
 
 
-def _call_of(block: ToolResultBlock, calls: _Calls) -> tuple[int, str]:
-    """Where the call of a result stands, and its kind; -1 and "function_call" where it is gone."""
-    return calls.get(block.id, (-1, "function_call"))
+def _fits(block: ToolResultBlock, call: _Call, *, changed: bool) -> bool:
+    """Whether the item that answers this call can hold what the result says."""
+    known = _form_of(block, call)
+    if "type" not in known:
+        return call.kind in _OUTPUTS
+    if known.get("shape") == "screenshot":
+        return _image_in(block) is not None
+    return not changed or known.get("shape") not in ("json", "missing")
 
 
-def _form_of(block: ToolResultBlock, calls: _Calls) -> Mapping[str, Any]:
+def _form_of(block: ToolResultBlock, call: _Call) -> Mapping[str, Any]:
     """What is remembered of a result's item; {} if the item is of another kind than the call, which the API refuses.
 
     Such a result is written like one from elsewhere.
@@ -276,7 +276,7 @@ def _form_of(block: ToolResultBlock, calls: _Calls) -> Mapping[str, Any]:
     known = _known(block)
     # `tool_search_output` is without "_call", and other kinds have it.
     kind = str(known.get("type", "")).removesuffix("_output").removesuffix("_call")
-    return known if block.id not in calls or kind == calls[block.id][1].removesuffix("_call") else {}
+    return known if call.at < 0 or kind == call.kind.removesuffix("_call") else {}
 
 
 def _kind_of(use: ToolUseBlock) -> str:
@@ -300,7 +300,7 @@ def _write_said(msg: Msg) -> Iterator[dict[str, Any]]:
         yield put_back({"role": role, **content}, known.get("item"), lost)
 
 
-def _write_output(msg: Msg, told: set[str], calls: _Calls) -> Iterator[dict[str, Any]]:
+def _write_output(msg: Msg, told: set[str], calls: Mapping[str, _Call]) -> Iterator[dict[str, Any]]:
     lost = _lost(msg)
     spoken: list[Any] = []
     for block in msg.content:
@@ -317,7 +317,7 @@ def _write_output(msg: Msg, told: set[str], calls: _Calls) -> Iterator[dict[str,
     if spoken or not msg.content:
         yield _write_spoken(spoken, lost)
     for result in msg.tool_results:
-        yield _write_result(result, calls, lost)
+        yield _write_result(result, calls[result.id], lost)
 
 
 def _lost(msg: Msg) -> Collection[str]:
@@ -368,9 +368,9 @@ def _write_call(block: ToolUseBlock, *, told: bool) -> dict[str, Any]:
     return put_back({"type": _kind_of(block), "call_id": block.id, **write_function(block)}, known.get("item"))
 
 
-def _write_result(block: ToolResultBlock, calls: _Calls, lost: Collection[str]) -> dict[str, Any]:
-    known = _form_of(block, calls)
-    kind = known.get("type") or _OUTPUTS.get(_call_of(block, calls)[1], "function_call_output")
+def _write_result(block: ToolResultBlock, call: _Call, lost: Collection[str]) -> dict[str, Any]:
+    known = _form_of(block, call)
+    kind = known.get("type") or _OUTPUTS.get(call.kind, "function_call_output")
     item: dict[str, Any] = {"type": kind, "call_id": block.id}
     if kind == "apply_patch_call_output" and not known:
         item["status"] = "failed" if block.is_error else "completed"
