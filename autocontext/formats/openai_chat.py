@@ -68,23 +68,17 @@ def _read(message: Mapping[str, Any]) -> Msg:
     if role in ("tool", "function"):
         return _msg(message, role="tool", content=(_read_result(message),))
     content, shape = _read_content(message)
-    known = {"role", "content"}
-    before: list[Any] = []
-    after: list[Any] = []
-    if role == "assistant":
-        before, after, used = _read_assistant(message)
-        known |= used
-        if shape == "null" and any(isinstance(b, ToolUseBlock) for b in after):
-            shape = None  # what a message with calls and no text has anyway
+    before, after, used = _read_assistant(message) if role == "assistant" else ([], [], set[str]())
+    if shape == "null" and any(isinstance(b, ToolUseBlock) for b in after):
+        shape = None  # what a message with calls and no text has anyway
     own = "system" if role == "developer" else role
-    name = _name_in(message)
-    if name:
-        known.add("name")
+    if name := _name_in(message):
+        used.add("name")
     metadata = remember(
         role="developer" if role == "developer" else None,
         content=shape,
         named=name != "" and not _sendable(name, own),
-        extra=rest(message, known),
+        extra=rest(message, {"role", "content", *used}),
     )
     return _msg(message, role=own, name=name, content=(*before, *content, *after), metadata=metadata)
 
