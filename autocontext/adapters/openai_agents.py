@@ -24,12 +24,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
 from autocontext.errors import ConfigError, MissingExtraError
+from autocontext.formats.call_ids import with_own_ids
 from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.memory import AutoContextMemory, learn_usage, offered_tools
 from autocontext.messages import Msg, ToolUseBlock, is_compressed
@@ -233,12 +234,13 @@ class AutoContextSession(Openable):
         pending = self._without_kept(from_responses(_without(items, self._in_run)))
         memory = self._branch or self.memory
         # An agent that a handoff leads to may have no context_reload, and must not be told to call it.
-        ours = INSTRUCTIONS if _can_reload(data.agent) else None
+        ours = INSTRUCTIONS if any(tool.name == ContextOffloadTool.name for tool in data.agent.tools) else None
         instructions = "\n\n".join(filter(None, (data.model_data.instructions, ours)))
         waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
         memory.set_overhead(instructions, *_schemas(data.agent), *_answer_schema(data.agent), *waiting)
         self._view = await memory.aget_messages()
-        sent: Any = _with_own_call_ids(to_responses(memory.as_sent([*self._view, *pending])))
+        # Of each id the SDK sends only one call and one result; some services use ids again.
+        sent: Any = to_responses(with_own_ids(memory.as_sent([*self._view, *pending]), in_all=True))
         return ModelInputData(input=sent, instructions=instructions)
 
     def _check_tools(self, agent: Any) -> None:
@@ -333,7 +335,7 @@ class AutoContextSession(Openable):
         handing_over = {h.tool_name if isinstance(h, Handoff) else Handoff.default_tool_name(h) for h in agent.handoffs}
         if any(use.name not in handing_over for m in msgs for use in m.tool_uses):
             self._tools_run = True
-            self._add([Msg(**{**dict(m), "metadata": {**m.metadata, _KEPT_EARLY: True}}) for m in msgs])
+            self._add([m.model_copy(update={"metadata": {**m.metadata, _KEPT_EARLY: True}}) for m in msgs])
 
     def _without_kept(self, msgs: list[Msg]) -> list[Msg]:
         """The messages without the answer that was kept before its tools ran."""
@@ -419,32 +421,6 @@ def _led_on(said: list[Any], left: list[Any]) -> list[Any]:
     return shown[::-1]
 
 
-def _with_own_call_ids(items: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """The items; where a call id comes again, as some services have it, the call and its result get one of their own.
-
-    Of each id the SDK sends only one call and one result, not next to each other.
-    """
-    items = list(items)
-    taken = {item.get("call_id") for item in items}
-    last: dict[str, str] = {}
-    unanswered: dict[str, list[str]] = {}
-    sent: list[Any] = []
-    for item in items:
-        if not (id_ := item.get("call_id")):
-            sent.append(item)
-            continue
-        if str(item.get("type")).endswith("_output"):
-            own = unanswered[id_].pop() if unanswered.get(id_) else last.get(id_, id_)
-        else:
-            names = (f"{id_}-{n}" for n in count(2))
-            own = next(name for name in names if name not in taken) if id_ in last else id_
-            taken.add(own)
-            last[id_] = own
-            unanswered.setdefault(id_, []).append(own)
-        sent.append({**item, "call_id": own} if own != id_ else item)
-    return sent
-
-
 def _originals(memory: AutoContextMemory, msg: Msg) -> list[Msg]:
     """What a message of the view stands for; itself, if its offload was cleared."""
     return (memory.reload(_uuid(msg)) if is_compressed(msg) else []) or [msg]
@@ -452,10 +428,6 @@ def _originals(memory: AutoContextMemory, msg: Msg) -> list[Msg]:
 
 def _uuid(msg: Msg) -> str:
     return msg.origin.uuid if msg.origin is not None else str(msg.metadata["_compress_meta"].get("offloaduuid"))
-
-
-def _can_reload(agent: Any) -> bool:
-    return any(tool.name == ContextOffloadTool.name for tool in agent.tools)
 
 
 def _schemas(agent: Any) -> list[Any]:
@@ -491,8 +463,7 @@ def _function_tool(tool: Any, memory: Callable[[], AutoContextMemory]) -> Functi
         except ValueError:
             return f"Error: the arguments are no JSON object: {arguments[:200]!r}"
         (now,) = memory().tools(tool.name)
-        answer: str = await now.acall(**(values if isinstance(values, dict) else {}))
-        return answer
+        return await now.acall(**(values if isinstance(values, dict) else {}))
 
     made = FunctionTool(
         name=schema["name"],

@@ -243,12 +243,12 @@ def _read_spoken(part: Mapping[str, Any]) -> Any:
     if kind == "tool-call":
         args = part.get("args")
         text = args if isinstance(args, str) else json.dumps(args or {}, ensure_ascii=False)
-        call = read_function({"name": part["tool_name"], "arguments": text}, "", part["tool_call_id"])
+        call = read_function({"name": part["tool_name"], "arguments": text}, part["tool_call_id"])
         known = _remember(
             part=_rest(part, "args", "tool_name", "tool_call_id"),
             form=None if isinstance(args, str) else "none" if args is None else "object",
         )
-        return call.model_copy(update={"metadata": TextBlock(text="", metadata={**call.metadata, **known}).metadata})
+        return call.model_copy(update={"metadata": {**call.metadata, **known}})
     if kind == "compaction" and part.get("provider_name"):
         # Its own part says "content" for Claude's text and keeps OpenAI's encrypted content among the details.
         details = part.get("provider_details") or {}

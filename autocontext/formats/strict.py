@@ -207,13 +207,13 @@ def _told(item: dict[str, Any]) -> dict[str, Any]:
 def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any] | None:
     """The item as it is sent; None if the service does not take it."""
     shape = _shape(item, "OpenAI Responses")
-    key = "output" if "output" in item else "content"
+    key = "content" if isinstance(shape, Fields) else "output"
     if shape is not ITEMS or item.get("type") in ("function_call_output", "custom_tool_call_output"):
-        inside: Any = shape.needed["content"] if isinstance(shape, Fields) else ITEMS.by_type[item["type"]].needed[key]
+        fields: Any = shape if isinstance(shape, Fields) else ITEMS.by_type[item["type"]]
         text_type = "output_text" if item.get("role") == "assistant" else "input_text"
         value = item.get(key)
         if isinstance(value, list | tuple):
-            parts = [_part(_typed(part, text_type), inside, text_type, fitting) for part in value]
+            parts = [_part(_typed(part, text_type), fields.needed[key], text_type, fitting) for part in value]
             item = {**item, key: parts or ""}
         elif value is None:
             item = {**item, key: ""}

@@ -48,9 +48,10 @@ from openai.types.responses import ResponseOutputItem
 from pydantic import BaseModel, Field, TypeAdapter
 
 from autocontext import AutoContextConfig
-from autocontext.adapters.openai_agents import AutoContextSession, _led_on, _with_own_call_ids
+from autocontext.adapters.openai_agents import AutoContextSession, _led_on
 from autocontext.errors import ConfigError
-from autocontext.formats.openai_responses import to_responses
+from autocontext.formats.call_ids import with_own_ids
+from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.stores import SqliteSessionStore
 from autocontext.tokens import get_counter
 from tests.fakes import FakeOpenAI, Raw, Reply
@@ -1038,7 +1039,7 @@ def test_ids_that_come_again_are_told_apart(ids: tuple[str, ...]) -> None:
     outputs = [{"type": "function_call_output", "call_id": id_, "output": f"{n}"} for n, id_ in enumerate(ids)]
     in_turn = [item for pair in zip(calls, outputs, strict=True) for item in pair]
     for items in ([*calls, *outputs], in_turn):
-        sent = _with_own_call_ids(items)
+        sent = to_responses(with_own_ids(from_responses(items), in_all=True))
         called = [item["call_id"] for item in sent if item["type"] == "function_call"]
         assert len({*called}) == 3
         assert sorted(item["call_id"] for item in sent if item["type"] != "function_call") == sorted(called)
