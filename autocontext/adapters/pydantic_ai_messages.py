@@ -47,12 +47,23 @@ def read_one(message: ModelMessage) -> list[Msg]:
     known = {k: v for k, v in document.items() if k != "parts" and v is not None and v != {}}
     if document["kind"] == "response":
         blocks = [_read_spoken(part) for part in document["parts"]]
-        return [Msg(id=own, role="assistant", content=blocks, metadata=_remember(message=known))]
+        return [Msg(id=own, role="assistant", content=blocks, metadata=_remember(message=known), **_said_at(document))]
     parts = document["parts"]
     return [
-        Msg(**_read_part(part), id=f"{own}.{i}", metadata=_remember(message=known, of=len(parts)))
+        Msg(
+            **_read_part(part),
+            id=f"{own}.{i}",
+            metadata=_remember(message=known, of=len(parts)),
+            **_said_at(part, document),
+        )
         for i, part in enumerate(parts)
     ]
+
+
+def _said_at(*places: Mapping[str, Any]) -> dict[str, str]:
+    """When it was said, by the first of these that tells."""
+    moments = (place.get("timestamp") for place in places)
+    return next(({"timestamp": moment} for moment in moments if moment), {})
 
 
 def _digest(document: Mapping[str, Any]) -> str:
