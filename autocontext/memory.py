@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 from autocontext.compression.limits import Limits
 from autocontext.compression.loading import Loading
 from autocontext.compression.restoring import enlarging_entries, is_readable, made_for_less, restore_entries
-from autocontext.compression.runner import PassRunner
+from autocontext.compression.runner import PassRunner, Wanted
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig, as_config, config_of
 from autocontext.errors import (
@@ -499,19 +499,18 @@ class AutoContextMemory(ProviderMessages, Closing):
         `target_ratio` would leave it nothing to do. `max_token` overrides the window for this pass, in tokens; then
         `target_ratio` holds. `focus` ("the billing bug") is what its notes keep first and in most detail.
         """
-        return self._pass_runner.run(**self._asked(force, max_token), focus=focus)
+        return self._pass_runner.run(**self._wanted(force, max_token, focus))
 
     async def acompress_if_needed(
         self, *, force: bool = False, max_token: int | None = None, focus: str = ""
     ) -> CompressionReport:
         """`compress_if_needed` without blocking the event loop."""
-        return await self._pass_runner.arun(**self._asked(force, max_token), focus=focus)
+        return await self._pass_runner.arun(**self._wanted(force, max_token, focus))
 
-    def _asked(self, force: bool, max_token: int | None) -> dict[str, Any]:
+    def _wanted(self, force: bool, max_token: int | None, focus: str) -> Wanted:
         # AgentScope-Java's strategies do with `force` what they do when a pass is due.
         goes_further = force and max_token is None and "shorten" in self.config.strategies
-        ratio = self._pass_runner.asked_ratio if goes_further else None
-        return {"force": force, "max_token": max_token, "target_ratio": ratio}
+        return {"force": force, "max_token": max_token, "goes_further": goes_further, "focus": focus}
 
     def compress_if_idle(self) -> CompressionReport:
         """Run a pass if the provider's prompt cache has expired (`cache_ttl`) and the view is worth one.

@@ -50,8 +50,9 @@ class Asker:
 
     @property
     def name(self) -> str:
-        """The model's name; "" if it is the embedded summariser."""
-        return str(getattr(self.model, "model", "") or type(self.model).__name__) if self.asks else ""
+        """The model's name: its `model`, or that of its class; "" if it is the embedded summariser."""
+        name = getattr(self.model, "model", "")
+        return (name if isinstance(name, str) and name else type(self.model).__name__) if self.asks else ""
 
     @property
     def asks(self) -> bool:
@@ -100,7 +101,7 @@ class Asker:
             text, pause = "", random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
             begun = time.monotonic()
             try:
-                with call_span(self.model, request) as span:
+                with call_span(self.name, request) as span:
                     reply = await lazy.asyncio.wait_for(self._call(request, in_loop=in_loop), self.config.model_timeout)
                     own = _usage(reply, time.monotonic() - begun)
                     used += own

@@ -326,6 +326,11 @@ class View:
         return _last(self.messages, is_final_reply)
 
     @cached_property
+    def first_user(self) -> int:
+        """Index of the first message the user wrote; -1 without one."""
+        return next((i for i, m in enumerate(self.messages) if is_user_turn(m)), -1)
+
+    @cached_property
     def latest_user(self) -> int:
         """Index of the last message the user wrote; -1 without one. The current round follows it."""
         return _last(self.messages, is_user_turn)

@@ -54,7 +54,7 @@ class _Piece(NamedTuple):
 
 
 class Fold:
-    """Folds the oldest closed spans until `excess_messages` and `excess_tokens` have left the view."""
+    """Folds the oldest closed spans until enough messages and tokens have left the view."""
 
     name = "fold"
 
@@ -62,21 +62,19 @@ class Fold:
         self,
         config: AutoContextConfig,
         hand_over: NoteWriter,
+        excess: tuple[float, int],
         *,
-        excess_messages: float,
-        excess_tokens: float,
         asks: bool = False,
         shortens: bool = False,
         last_resort: bool = False,
         bare: bool = False,
         savings: Sequence[int] = (),
     ) -> None:
-        """`savings`: by place in the view, tokens that leave it later if the message there stays."""
+        """`excess`: how many messages and tokens; `savings`: tokens that leave later if a message stays, by place."""
         self.config = config
         self._savings = [0, *accumulate(savings)]
         """By place, the sum of the savings before it."""
-        self.excess_messages = excess_messages
-        self.excess_tokens = excess_tokens
+        self.excess_messages, self.excess_tokens = excess
         self.asks = asks
         """Whether a model writes the first part of each note."""
         self.shortens = shortens or last_resort or bare
@@ -96,7 +94,7 @@ class Fold:
         note_tokens = sum(note.tokens for note in alone)
         all_note_tokens = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if is_note(m))
         if self.shortens and not self.bare:
-            share = max(share // 4, min(share // 2, note_tokens - int(self.excess_tokens)))
+            share = max(share // 4, min(share // 2, note_tokens - self.excess_tokens))
         expected = min(share, max(int(all_note_tokens * _GROWTH), int(share * _EXPECTED)))
         if self.bare:
             expected = self._hand_over.frame
@@ -105,10 +103,10 @@ class Fold:
             return []  # single notes are not shortened just to reach a target
         if self.shortens and not self.bare:
             freed = sum(piece.tokens for piece in pieces)
-            share = max(share, min(most, note_tokens + freed - int(self.excess_tokens)))
+            share = max(share, min(most, note_tokens + freed - self.excess_tokens))
         # If more is replaced than needed, the notes may use the difference, up to their share.
         saved = sum(self._saved_from(piece.stop) for piece in pieces[-1:])
-        spare = sum(piece.tokens for piece in pieces) + saved - int(max(0, self.excess_tokens)) - model_tokens - 1
+        spare = sum(piece.tokens for piece in pieces) + saved - max(0, self.excess_tokens) - model_tokens - 1
         share = min(share, max(expected, spare + note_tokens))
         all_pieces = sorted([*alone, *pieces])
         sizes = self._sizes(view, all_pieces, share)
@@ -177,7 +175,7 @@ class Fold:
     def _areas(self, view: View) -> list[tuple[int, int]]:
         """The closed spans that may be folded, oldest first."""
         must_stay = stays(self.config, view, protected=not self.last_resort)
-        first = None if self.bare else next((m for m in view.messages if is_user_turn(m)), None)
+        first = None if self.bare or view.first_user < 0 else view.messages[view.first_user]
         user = view.latest_user
         # A note in the user's role must never come last: it would read as the question to answer.
         until = min(view.unread, len(view) - 1) if self.config.note_role == "user" else view.unread
