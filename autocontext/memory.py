@@ -41,7 +41,6 @@ from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.formats.refusals import is_too_long, times_too_long
 from autocontext.formats.usage import input_tokens_of, is_summed
 from autocontext.history import numbering, state
-from autocontext.history.answering import Answering
 from autocontext.history.children import child_id, child_of, id_at, split
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
 from autocontext.history.following import follow_entries
@@ -147,7 +146,6 @@ class AutoContextMemory(ProviderMessages, Closing):
         self.set_overhead()
         self._last_read: Sequence[str] = ()
         """Ids of the view when it was read last, to be sent."""
-        self._answering = Answering()
         self._recovered = (-1, 0)
         """Number of entries, and the correction of the view, after the last refusal that a pass has helped."""
         self._count_cache: dict[int, tuple[Msg, int]] = {}
@@ -919,27 +917,7 @@ def learn_usage(memory: AutoContextMemory, sent: Iterable[Msg], usage: Any, answ
                 memory._use_count(tokens, ids)  # noqa: SLF001 (without a warning)
 
 
-def answer_of(memory: AutoContextMemory, call_id: str) -> Msg | None:
-    """The message that answers the newest call of this id, as it was added; None without one, or if it was removed."""
+def in_log(memory: AutoContextMemory, read: Callable[[Log], T]) -> T:
+    """What `read` finds in the memory's log, which is whole and stays as it is meanwhile."""
     with memory._lock:  # noqa: SLF001 (as above)
-        found = memory._answering.answer(memory._log, call_id)  # noqa: SLF001 (as above)
-        return found if found is not None and holds(memory, found) else None
-
-
-def open_calls(memory: AutoContextMemory) -> dict[str, int]:
-    """The calls in view without an answer there, by id, with the number of the message that makes each."""
-    waiting: dict[str, str] = {}
-    with memory._lock:  # noqa: SLF001 (as above)
-        for msg in memory.messages:
-            for result in msg.tool_results:
-                waiting.pop(result.id, None)
-            waiting.update((use.id, msg.id) for use in msg.tool_uses)
-        # By its number a call is known also when a pass has made its message shorter.
-        return {call: next(iter(memory._log.numbers([id_])), 0) for call, id_ in waiting.items()}  # noqa: SLF001
-
-
-def holds(memory: AutoContextMemory, msg: Msg) -> bool:
-    """Whether this very message was added, and is in view or behind a note in view."""
-    with memory._lock:  # noqa: SLF001 (as above)
-        log = memory._log  # noqa: SLF001 (as above)
-        return log.messages.get(msg.id) == msg and not {*log.numbers([msg.id])}.isdisjoint(log.numbers(log.view_ids))
+        return read(memory._log)  # noqa: SLF001 (as above)

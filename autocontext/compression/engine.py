@@ -23,7 +23,6 @@ from autocontext.compression.accounting import Account, StrategyOutcome, event, 
 from autocontext.compression.limits import PassBudget, PassOptions, due, images_due
 from autocontext.compression.questions import Ask, RequestBuilder, SummaryResult, write
 from autocontext.compression.token_sum import TokenSum
-from autocontext.compression.worth_asking import surely_shorter
 from autocontext.errors import InvalidEdit, told
 from autocontext.events import CompressionReport, Outcome
 from autocontext.history.edits import Applied, Edit, apply
@@ -158,7 +157,9 @@ class _Engine:
                 break
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._last_resort()
-        yield from self._let_notes_grow()
+        # Where the pass has ended under its target, notes that earlier ones made small get their room back.
+        if self.account.changed and self.budget.met() and self._wanted_by_notes():
+            yield from self._run_strategy(self.growth, spare=self._room_to_grow())
         return self.account.report(*self._outcome())
 
     def _excess(self) -> int:
@@ -188,11 +189,6 @@ class _Engine:
             if all(newest.isdisjoint(proposal.span.ids) for proposal in fold.propose(view)):
                 break
         return (yield from self._run_strategy(fold))
-
-    def _let_notes_grow(self) -> Generator[Step, Sent, None]:
-        """Where the pass has ended under its target, give notes that earlier ones made small their room back."""
-        if self.account.changed and self.budget.met() and self._wanted_by_notes():
-            yield from self._run_strategy(self.growth, spare=self._room_to_grow())
 
     def _room_to_grow(self) -> int:
         """Tokens that notes may grow by: the view stays under its target, and smaller than before the pass."""
@@ -358,18 +354,14 @@ class _Engine:
 
     def _worth_asking(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
-
-        def frame_tokens(p: Proposal) -> int:
-            return sum(map(self._count, self._draft(strategy, p).messages))
-
-        sure = surely_shorter(view, [p for p in proposals if p.questions], frame_tokens)
-        drafts = {i: self._draft(strategy, p) for i, p in enumerate(proposals) if p.questions and id(p) not in sure}
-        passed = {edit.ids for edit in self._apply(strategy, view, list(drafts.values())).edits}
-        return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].ids in passed]
-
-    def _draft(self, strategy: str, p: Proposal) -> Edit:
-        # Without its ledger, which is always written to fit: a draft shows whether the rest is shorter.
-        return build(replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
+        # Without their ledgers, which are always written to fit: a draft shows whether the rest is shorter.
+        drafts = [
+            build(replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
+            for p in proposals
+            if p.questions
+        ]
+        passed = {edit.ids for edit in self._apply(strategy, view, drafts).edits}
+        return [p for p in proposals if not p.questions or p.span.ids in passed]
 
     def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False, spare: int = 0) -> Applied:
         # If the view has changed meanwhile, a refused edit is not the strategy's fault.

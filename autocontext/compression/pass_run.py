@@ -16,7 +16,6 @@ from autocontext.compression.lock import LockHolder, PassLock, inside
 from autocontext.compression.questions import Ask
 from autocontext.compression.telemetry import PassSpan
 from autocontext.compression.token_sum import TokenSum
-from autocontext.config import AutoContextConfig
 from autocontext.errors import Conflict
 from autocontext.events import CompressionReport
 from autocontext.history.collector import collector_paused
@@ -34,13 +33,6 @@ class PassLockLost(Exception):
 
     def __init__(self) -> None:
         super().__init__("the memory was cleared, loaded or put back while the pass was running, or the pass given up")
-
-
-def empty_ledger(config: AutoContextConfig) -> WorkLedger:
-    """The work ledger before the first pass."""
-    from autocontext.notes.work import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
-
-    return WorkLedger(config.tool_effects, config.instruction_sources)
 
 
 class LogFork:
@@ -155,13 +147,16 @@ class PassRun:
 
     def _start(self) -> Pass | CompressionReport:
         """The pass, on a fork made now; the report when none is due."""
-        context = self._context
+        from autocontext.notes.work import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
+
+        context, config = self._context, self.options.config
         with self._recorder.lock:
             log = self._recorder.log
             if reason := due(log, context.token_sum, self.options):
                 return untouched(log, context.token_sum, "not_needed", reason)
             self._fork = LogFork(log, context.token_sum)
-            self._ledger, context.ledger = context.ledger or empty_ledger(self.options.config), None
+            self._ledger = context.ledger or WorkLedger(config.tool_effects, config.instruction_sources)
+            context.ledger = None
             self._steps = compress(self._fork.log, self._fork.token_sum, self._ledger, self.options)
         return self._steps
 
