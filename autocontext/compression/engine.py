@@ -19,8 +19,8 @@ from collections.abc import Callable, Container, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
-from autocontext.compression.accounting import Account, StrategyOutcome, event, untouched
-from autocontext.compression.limits import PassBudget, PassOptions, due, images_due
+from autocontext.compression.accounting import Account, StrategyOutcome, event
+from autocontext.compression.limits import PassBudget, PassOptions, images_due
 from autocontext.compression.questions import Ask, RequestBuilder, SummaryResult, write
 from autocontext.compression.token_sum import TokenSum
 from autocontext.errors import InvalidEdit, told
@@ -66,8 +66,6 @@ _Pending: TypeAlias = list[tuple[Edit, Usage]]
 
 def compress(log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> Pass:
     """Run the strategies in order until the target is met; see the module for the protocol."""
-    if reason := due(log, token_sum, options):
-        return untouched(log, token_sum, "not_needed", reason)
     engine = _Engine(log, token_sum, ledger, options)
     report = yield from engine.run()
     if not engine.redaction.problem:

@@ -59,10 +59,10 @@ def pass_cost(
     *,
     tokens_before: int,
     tokens_after: int,
-    first_changed: int | None,
+    first_changed: int,
     overhead: int,
     cold: bool,
-    notes: float = 0.0,
+    notes: float,
 ) -> PassCost:
     """The cost of a pass over a view. `notes` is what the model's notes cost; `cold`: the cache has expired.
 
@@ -71,7 +71,7 @@ def pass_cost(
     prices = config.prices or RATIOS
     last = next((i for i in reversed(range(len(before))) if is_reply(before.messages[i])), None)
     sent = 0 if last is None or cold else tokens_before - before.tokens(last, len(before))
-    unchanged = overhead + before.tokens(0, len(before) if first_changed is None else first_changed)
+    unchanged = overhead + before.tokens(0, first_changed)
     kept = min(sent, unchanged, tokens_after)
     return PassCost(
         uncached=tokens_after - kept,

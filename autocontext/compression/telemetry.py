@@ -196,13 +196,7 @@ def _api_exists() -> bool:
 def _tracer() -> Tracer:
     from opentelemetry import trace  # noqa: PLC0415 (optional)
 
-    return _tracer_of(trace.get_tracer_provider())
-
-
-@functools.lru_cache(maxsize=1)
-def _tracer_of(provider: Any) -> Tracer:
-    tracer: Tracer = provider.get_tracer(_SCOPE, __version__)
-    return tracer
+    return trace.get_tracer(_SCOPE, __version__)
 
 
 def _counters() -> dict[str, Counter]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, groupby, islice, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -362,16 +362,10 @@ class View:
 
     def tool_runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Maximal runs [a, b) of tool calls and results inside [start, stop)."""
-        begin = -1
-        for i in range(start, stop):
-            if is_tool_message(self.messages[i]):
-                if begin < 0:
-                    begin = i
-            elif begin >= 0:
-                yield begin, i
-                begin = -1
-        if begin >= 0:
-            yield begin, stop
+        for of_tools, run in groupby(range(start, stop), lambda i: is_tool_message(self.messages[i])):
+            if of_tools:
+                places = [*run]
+                yield places[0], places[-1] + 1
 
     def rounds(self) -> Iterator[Round]:
         """Finished rounds in order: a user message, at least one message, and the first final reply after it.
