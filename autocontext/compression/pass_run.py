@@ -106,7 +106,9 @@ class PassRun:
                 answers = yield step
         except (Conflict, PassLockLost) as e:
             step = self.busy(str(e))
-        self._return_ledger()
+        with self._recorder.lock:
+            if self._ledger is not None and self._context.pass_lock.has(self.holder):  # not cleared or loaded meanwhile
+                self._context.ledger = self._ledger
         return step
 
     def advance(self, answers: list[Answer] | None = None) -> Ask | CompressionReport:
@@ -167,12 +169,6 @@ class PassRun:
         if fork is None or waits or not isinstance(fork.token_sum.counter, VocabularyCounter):
             return 0
         return len(fork.log.view_ids)
-
-    def _return_ledger(self) -> None:
-        """Leave the ledger to the next pass, unless the memory was cleared or loaded meanwhile."""
-        with self._recorder.lock:
-            if self._ledger is not None and self._context.pass_lock.has(self.holder):
-                self._context.ledger = self._ledger
 
     def _rebase(self) -> bool:
         """Take over what was recorded meanwhile; True if that was only added messages. Raises PassLockLost."""

@@ -354,11 +354,7 @@ class Log:
 
     def numbers(self, ids: Iterable[str]) -> Runs:
         """The numbers of the originals among these messages and behind them, recursively."""
-        return Runs(self._runs(ids))
-
-    def runs_of(self, id_: str) -> Sequence[tuple[int, int]]:
-        """`numbers` of one message as runs: first and last of each, ascending."""
-        return self._runs((id_,))
+        return Runs(self.runs_of(*ids))
 
     def held(self, ids: Iterable[str]) -> Runs:
         """`numbers` without what a framework's list had no more."""
@@ -369,8 +365,8 @@ class Log:
         numbers = self.numbers([id_])
         return bool(numbers) and all(self.original[number - 1] in originals for number in numbers)
 
-    def _runs(self, ids: Iterable[str]) -> list[tuple[int, int]]:
-        """`numbers` as runs in the order of the messages; those that follow each other, as in a long view, are one."""
+    def runs_of(self, *ids: str) -> list[tuple[int, int]]:
+        """`numbers` as runs, first and last of each, in the order of the messages; in a long view many are one."""
         runs: list[tuple[int, int]] = []
         for id_ in ids:
             if id_ in self.replaced:
@@ -391,7 +387,7 @@ class Log:
             if missing := [i for i in inner if i in self.replaced and i not in self._numbers]:
                 todo += missing
             else:
-                self._numbers[todo.pop()] = Runs(self._runs(inner))
+                self._numbers[todo.pop()] = Runs(self.runs_of(*inner))
         return self._numbers[id_]
 
     def snapshot(self) -> Snapshot:

@@ -221,7 +221,8 @@ class View:
         self.messages: tuple[Msg, ...]
         self.tokens_of: Callable[[str, Msg], int] | None
         """Tokens of a message; None without a counter."""
-        vars(self).update(ids=tuple(ids), messages=tuple(messages), tokens_of=tokens)
+        self._memo: dict[Hashable, Any]
+        vars(self).update(ids=tuple(ids), messages=tuple(messages), tokens_of=tokens, _memo={})
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: all strategies read the same view."""
@@ -254,10 +255,6 @@ class View:
             self._memo[key] = make()
         found: T = self._memo[key]
         return found
-
-    @cached_property
-    def _memo(self) -> dict[Hashable, Any]:
-        return {}
 
     @cached_property
     def _tokens(self) -> list[int]:

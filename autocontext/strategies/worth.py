@@ -82,12 +82,13 @@ class Worth:
         """By place, the calls whose results stand there."""
         for pair in view.answers:
             self._called.setdefault(pair.result, []).append(pair.use)
-        self._steps: dict[int, frozenset[str]] = {}
-        """By place, the terms of the agent's message that comes next."""
 
     def after(self, index: int) -> Callable[[str], float]:
         """A function that rates pieces of the message at this place by what stands after it."""
-        step = self._step(index)
+        # The agent's message that follows says what it took from a result.
+        m = next((m for m in self._messages[index + 1 :] if m.role == "assistant"), None)
+        texts = (m.text, *(text for use in m.tool_uses for text in leaves(use.input))) if m else ()
+        step = frozenset(terms("\n".join(text[:_REQUEST] for text in texts)))
         called = "\n".join(map(rendering.arguments, self._called.get(index, ())))
         return lambda piece: self._rate(index, step, called, piece)
 
@@ -121,14 +122,6 @@ class Worth:
     def _used_of(self, piece: str) -> tuple[str, ...]:
         """What of a piece a later message may use."""
         return (*self._values_in(piece), without_number(piece))
-
-    def _step(self, index: int) -> frozenset[str]:
-        """The terms of the agent's message that follows a result: what it took from it."""
-        if index not in self._steps:
-            m = next((m for m in self._messages[index + 1 :] if m.role == "assistant"), None)
-            texts = (m.text, *(text for use in m.tool_uses for text in leaves(use.input))) if m else ()
-            self._steps[index] = frozenset(terms("\n".join(text[:_REQUEST] for text in texts)))
-        return self._steps[index]
 
     def _rate(self, index: int, step: frozenset[str], called: str, piece: str) -> float:
         if _NO_VALUE.fullmatch(piece):
