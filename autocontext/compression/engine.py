@@ -100,6 +100,8 @@ class _Engine:
     def __init__(self, log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> None:
         self.log, self.token_sum, self.options = log, token_sum, options
         self.config = options.config
+        self.until_fit = options.config.last_resort and options.config.escalation == "until_fit"
+        """Whether there is a last resort, so that the view fits whatever has to give way."""
         self.redaction = Redaction(options.config.redact)
         self.hand_over = NoteWriter(
             log,
@@ -143,7 +145,7 @@ class _Engine:
             return self.account.report("applied" if changed else "not_needed", "")
         if (yield from self._leave_out()):
             return self.account.report("applied", "")
-        if self.config.last_resort and self.config.escalation == "until_fit":
+        if self.until_fit:
             yield from self._cut_pastes()
             yield from self._cut_what_cannot_fit()
         for strategy in steps_of_pass(self.config, self.hand_over, asks=self._asks, excess=self._excess_with_notes):
@@ -153,7 +155,7 @@ class _Engine:
             changed |= yield from self._run_strategy(strategy)
             if (changed and self.config.escalation == "single") or self.budget.met():
                 break
-        if self.config.last_resort and self.config.escalation == "until_fit":
+        if self.until_fit:
             yield from self._last_resort()
         # Where the pass has ended under its target, notes that earlier ones made small get their room back.
         if self.account.changed and self.budget.met() and self._wanted_by_notes():
@@ -174,7 +176,7 @@ class _Engine:
         First, since a note about whole messages has more room than one about short forms. Where that would fold some of
         the newest messages, those are shortened, too.
         """
-        if not (self.config.last_resort and self.config.escalation == "until_fit" and self.hand_over.used):
+        if not (self.until_fit and self.hand_over.used):
             return False
         view = self.view()
         messages, tokens = self.budget.excess()
