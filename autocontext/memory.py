@@ -41,8 +41,9 @@ from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.formats.refusals import is_too_long, times_too_long
 from autocontext.formats.usage import input_tokens_of, is_summed
 from autocontext.history import numbering, state
+from autocontext.history.answering import open_calls
 from autocontext.history.children import child_id, child_of, id_at, split
-from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
+from autocontext.history.entries import Added, Cleared, Ended, Entry, Forgotten, Offloaded, Removed
 from autocontext.history.following import follow_entries
 from autocontext.history.log import Log, ViewChange
 from autocontext.history.requests import open_request, without_lost_reasoning
@@ -327,6 +328,15 @@ class AutoContextMemory(ProviderMessages, Closing):
         with self._lock:
             return open_request(self._log)
 
+    def close_request(self) -> None:
+        """Say that a run has ended and nothing is open, for one that ends with a tool's result instead of a reply.
+
+        Does nothing while a call waits for its result. The adapters do it where a framework tells them of the end.
+        """
+        with self._lock:
+            if self.open_request is not None and not open_calls(self._log):
+                self._journal.append_with_retry(Ended())
+
     @property
     def token_count(self) -> int:
         """Tokens of the working view and the overhead (see `set_overhead`)."""
@@ -339,7 +349,7 @@ class AutoContextMemory(ProviderMessages, Closing):
     @property
     def counter(self) -> TokenCounter:
         """The counter of this memory; one of your own counts as bytes / 4 what it fails on."""
-        return self._token_sum.counter
+        return self._tokens.counter
 
     def set_overhead(self, *parts: str | Mapping[str, Any]) -> None:
         """Count what is sent with the messages: system texts and tool schemas. Replaces those of an earlier call.

@@ -87,8 +87,10 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
         try:
             async for item in next_handler(**input_kwargs):
                 yield item
-        finally:
+        except BaseException:
             self._follow(agent)
+            raise
+        self._follow(agent).close_request()
 
     async def on_compress_context(
         self,

@@ -107,6 +107,7 @@ class AutoContextMiddleware(Openable, DoesSteps, AgentMiddleware):
         self._follow(state, state["messages"])
         session = _session_in(state)
         self._held.drop(session["run"])
+        self._memory_of(state).close_request()
         if not session["kept"]:
             self._sessions.forget(session["id"], session["user"])
         return {"autocontext_session": {**session, "held": [m.id for m in state["messages"]]}}

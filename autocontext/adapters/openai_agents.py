@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
-from autocontext.errors import MissingExtraError
+from autocontext.errors import ConfigError, MissingExtraError
 from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.memory import AutoContextMemory, learn_usage, offered_tools
 from autocontext.messages import Msg, ToolUseBlock, is_compressed
@@ -59,6 +59,8 @@ _NOT_WORDS = ("id", "status", "type", "phase")
 """Keys in which the SDK's copy of an item may differ from the item."""
 _KEPT_EARLY = "_openai_agents"
 """In the metadata of an answer that was kept before its tools ran: the SDK adds its items once more afterwards."""
+_OWNER = "autocontext_memory"
+"""Of a tool, what returns the memory that it reads."""
 
 
 class AutoContextSession(Openable):
@@ -105,20 +107,28 @@ class AutoContextSession(Openable):
         Where it ends because the service has refused a request as too long, the next run's are smaller.
         """
         try:
-            return await Runner.run(self._equipped(agent), input, **self._arguments(options))
+            result = await Runner.run(self._equipped(agent), input, **self._arguments(options))
         except Exception as e:
             if self._asking is not None:  # else it is another run's request, of an agent that is a tool
                 await self.memory.arecover(e)
             raise
+        return self._ended(result)
 
     def run_sync(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
         """`Runner.run_sync` in the same way."""
         try:
-            return Runner.run_sync(self._equipped(agent), input, **self._arguments(options))
+            result = Runner.run_sync(self._equipped(agent), input, **self._arguments(options))
         except Exception as e:
             if self._asking is not None:
                 self.memory.recover(e)
             raise
+        return self._ended(result)
+
+    def _ended(self, result: RunResult) -> RunResult:
+        """The result; a run that a tool has ended leaves no request open."""
+        if not result.interruptions:
+            self.memory.close_request()
+        return result
 
     def run_streamed(self, agent: Agent[Any], input: Any, **options: Any) -> RunResultStreaming:  # noqa: A002
         """`Runner.run_streamed` in the same way."""
@@ -219,6 +229,7 @@ class AutoContextSession(Openable):
         if self._may_lack:
             self._may_lack = False
             await asyncio.to_thread(self._branch_off, items)
+        self._check_tools(data.agent)
         pending = self._without_kept(from_responses(_without(items, self._in_run)))
         memory = self._branch or self.memory
         # An agent that a handoff leads to may have no context_reload, and must not be told to call it.
@@ -229,6 +240,17 @@ class AutoContextSession(Openable):
         self._view = await memory.aget_messages()
         sent: Any = _with_own_call_ids(to_responses(memory.as_sent([*self._view, *pending])))
         return ModelInputData(input=sent, instructions=instructions)
+
+    def _check_tools(self, agent: Any) -> None:
+        """Raises ConfigError for an agent with the tools of another session, which would read that one."""
+        for tool in agent.tools:
+            owner = getattr(tool, _OWNER, None)
+            if owner is not None and owner().session != self.memory.session:
+                raise ConfigError(
+                    f"{tool.name} of agent {agent.name!r} is that of session {owner().session.session_id!r}, and this "
+                    f"run is of {self.memory.session.session_id!r}: clone the agent with this session's tools for each "
+                    "session, or use session.run, which does"
+                )
 
     def _branch_off(self, items: list[Any]) -> None:
         """If `items` lack some of what the run had, as after a handoff's filter, go on with a memory of them alone.
@@ -472,7 +494,7 @@ def _function_tool(tool: Any, memory: Callable[[], AutoContextMemory]) -> Functi
         answer: str = await now.acall(**(values if isinstance(values, dict) else {}))
         return answer
 
-    return FunctionTool(
+    made = FunctionTool(
         name=schema["name"],
         description=schema["description"],
         params_json_schema=schema["parameters"],
@@ -480,3 +502,5 @@ def _function_tool(tool: Any, memory: Callable[[], AutoContextMemory]) -> Functi
         # Optional parameters: the strict form knows none.
         strict_json_schema=False,
     )
+    setattr(made, _OWNER, memory)
+    return made

@@ -173,6 +173,8 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         is_over = not isinstance(result.output, DeferredToolRequests | PendingModelResponse)
         messages = result.all_messages()
         self._follow(ctx, [*messages, *self._run(ctx).beside(messages, SKIPPED if is_over else None)])
+        if is_over:
+            self._of(ctx).close_request()
         self._runs.drop(ctx.run_id)
         return result
 

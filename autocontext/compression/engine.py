@@ -116,7 +116,7 @@ class _Engine:
         self.budget = PassBudget(log, token_sum, options)
         self.account = Account(log, token_sum, options)
         self.growth = Regrow(self.hand_over, self._room_to_grow)
-        self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total())
+        self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total(), options.config)
         self._seen: tuple[int, View] | None = None
         self._giving = self.config.model_copy(update={"instruction_sources": ()})
         """For the steps in which instruction files give way like other results."""
@@ -294,10 +294,12 @@ class _Engine:
 
     def _outcome(self) -> tuple[Outcome, str]:
         changed = self.account.changed
+        unanswered = "the model gave no usable answer" if self.account.unanswered and not changed else ""
         if self.token_sum.reaches(self.config.max_token + 1):
-            return "impossible", self.account.too_large() + (f"; {_BREAKER}" if self.breaker_open else "")
-        if self.account.unanswered and not changed:
-            return "failed", "the model gave no usable answer"
+            reasons = unanswered, self.account.too_large(), _BREAKER if self.breaker_open else ""
+            return "impossible", "; ".join(filter(None, reasons))
+        if unanswered:
+            return "failed", unanswered
         if self.budget.met() and not changed:
             return "not_needed", "nothing was worth compressing, and the view is under the target"
         if self.budget.met() or (changed and self.config.escalation == "single"):

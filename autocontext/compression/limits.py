@@ -67,18 +67,20 @@ class Pacing:
     opened: tuple[int, int] = (0, 0)
     """Messages and tokens of the view when the model was last asked in vain."""
 
-    def breaker_open(self, messages: int, tokens: int) -> bool:
+    def breaker_open(self, messages: int, tokens: int, config: AutoContextConfig) -> bool:
         """Whether a pass over such a view does not ask the model: the last ones did in vain, and little is new."""
         largest = tuple(size * _CLOSES_AT for size in self.opened)
-        return self.fruitless >= _OPENS_AT and messages < largest[0] and tokens < largest[1]
+        has_grown = tokens >= largest[1] or (_are_many(messages, config) and messages >= largest[0])
+        return self.fruitless >= _OPENS_AT and not has_grown
 
     def should_wait(self, messages: int, token_sum: TokenSum, config: AutoContextConfig) -> bool:
         """Whether the view has hardly grown since a pass that could not reach its target.
 
         Never with escalation="single": such a pass has no target, and the next one tries the next strategy.
         """
-        until = self.waits_until(config)
-        return messages < self.messages + config.msg_threshold * GROWTH and not token_sum.reaches(until)
+        if _are_many(messages, config) and messages >= self.messages + config.msg_threshold * GROWTH:
+            return False
+        return not token_sum.reaches(self.waits_until(config))
 
     def waits_until(self, config: AutoContextConfig) -> int:
         """Tokens of the view from which on such a pass is tried again; 0 if the last one reached its target."""
@@ -86,19 +88,24 @@ class Pacing:
             return 0
         return min(self.tokens + int(config.token_trigger * GROWTH), config.max_token + 1)
 
-    def after(self, report: CompressionReport, correction: int = 0) -> Pacing:
+    def after(self, report: CompressionReport, config: AutoContextConfig, correction: int = 0) -> Pacing:
         """The pacing after another pass; `correction` is what a provider counts more than the report."""
         if report.outcome in ("not_needed", "busy"):
             return self
         if report.outcome == "applied":
             return Pacing()
         saved = report.tokens_before - report.tokens_after
-        worthwhile = saved >= report.tokens_before * _FRUITLESS or report.messages_after < report.messages_before * 0.95
+        fewer = _are_many(report.messages_before, config) and report.messages_after < report.messages_before * 0.95
         after = report.messages_after, report.tokens_after + correction
-        if worthwhile:
+        if fewer or saved >= report.tokens_before * _FRUITLESS:
             return Pacing(*after)
-        asked = not self.breaker_open(report.messages_before, report.tokens_before + correction)
+        asked = not self.breaker_open(report.messages_before, report.tokens_before + correction, config)
         return Pacing(*after, self.fruitless + 1, after if asked else self.opened)
+
+
+def _are_many(messages: int, config: AutoContextConfig) -> bool:
+    """Whether so many messages call for a pass; of fewer it says nothing whether they have become more or less."""
+    return messages >= config.msg_threshold
 
 
 @dataclass(frozen=True)

@@ -514,7 +514,7 @@ class PassRunner:
         report = pass_run.busy("") if pass_run.report is None else pass_run.report
         with self._lock:
             pass_run.span.report = report
-            self.pacing = self.pacing.after(report, self._token_sum.correction)
+            self.pacing = self.pacing.after(report, self._config, self._token_sum.correction)
             if report.outcome not in ("not_needed", "busy"):
                 self.cache.passed()
             options = pass_run.options

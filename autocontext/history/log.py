@@ -18,6 +18,7 @@ from autocontext.history.entries import (
     Added,
     Cleared,
     Edited,
+    Ended,
     Entry,
     Forgotten,
     Offloaded,
@@ -73,6 +74,8 @@ class Log:
         """The originals that a framework's list had no more, out of view or behind a note that is also about others.
 
         What the caller removed is not among them."""
+        self.ended = 0
+        """How many originals there were when a run ended last."""
         self._numbers: dict[str, Runs] = {}
         """Per note, the numbers of the originals behind it."""
         self.events: list[CompressionEvent] = []
@@ -162,6 +165,8 @@ class Log:
                 self._offload(entry)
             case Forgotten():
                 self.offloads.pop(entry.uuid, None)
+            case Ended():
+                self.ended = len(self.original)
             case Cleared():
                 self._reset()
                 return ViewChange(all_new=True)
@@ -260,7 +265,7 @@ class Log:
         self.original = list(entry.original)
         self.place = {id_: i for i, id_ in enumerate(self.original)}
         self.pins = {id_: with_pin(self.messages[id_]) for id_ in entry.pinned if id_ in self.messages}
-        self.taken_back = {*entry.taken_back} - {*entry.view}
+        self.taken_back, self.ended = {*entry.taken_back} - {*entry.view}, entry.ended
         # A ledger note that was added (copied from another memory's view) is an original, and stays.
         self._set_view(id_ for id_ in entry.view if id_ in self.place or not is_ledger(self.messages[id_]))
         self.offloads = dict(entry.offloads)
@@ -401,4 +406,5 @@ class Log:
             replaced=self.shared(),
             pinned=tuple(self.pins),
             taken_back=tuple(id_ for id_ in self.original if id_ in self.taken_back),
+            ended=self.ended,
         )

@@ -49,6 +49,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from autocontext import AutoContextConfig
 from autocontext.adapters.openai_agents import AutoContextSession, _led_on, _with_own_call_ids
+from autocontext.errors import ConfigError
 from autocontext.formats.openai_responses import to_responses
 from autocontext.stores import SqliteSessionStore
 from autocontext.tokens import get_counter
@@ -1064,3 +1065,15 @@ async def test_the_usage_of_an_answer_for_which_the_service_searched_is_not_used
         await session.run(agent, text)
         counts.append(session.memory.token_count)
     assert counts[0] < 50_000 <= counts[1]
+
+
+async def test_tools_of_another_session_are_refused(server: FakeOpenAI) -> None:
+    ann, bob = AutoContextSession(session_id="a", user_id="ann"), AutoContextSession(session_id="b", user_id="bob")
+    await ann.add_items(said("The code of the safe is 7719."))
+    async with AsyncOpenAI(base_url=server.base_url, api_key="test-key", max_retries=0) as client:
+        agent = Agent("a", model=OpenAIChatCompletionsModel("m", client), tools=list(ann.tools))
+        with pytest.raises(ConfigError, match="context_reload of agent 'a' is that of session 'a'"):
+            await Runner.run(agent, "What is it?", session=bob, run_config=bob.run_config())
+        assert server.requests == []
+        assert (await bob.run(agent, "What is it?")).final_output == "Very well."
+        assert (await Runner.run(agent, "And?", session=ann, run_config=ann.run_config())).final_output == "Very well."
