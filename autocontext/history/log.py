@@ -148,7 +148,7 @@ class Log:
             raise StoreError("this session is encrypted: open it through EncryptedSessionStore(store, key)")
         self.entries.extend(entries)
 
-    def follow(self, entry: Entry) -> ViewChange:  # noqa: PLR0911 (one case for each kind of entry)
+    def follow(self, entry: Entry) -> ViewChange:  # noqa: C901, PLR0911 (one case for each kind of entry)
         """Update the readings for an entry that was appended, and return how the view changed."""
         match entry:
             case Added():
