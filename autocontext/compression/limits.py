@@ -13,7 +13,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionReport
 from autocontext.history.log import Log
 from autocontext.history.view import View
-from autocontext.messages import is_pinned, is_user_turn
+from autocontext.messages import is_pinned
 from autocontext.plan import PlanLike
 from autocontext.strategies.images import Images, over_limit
 from autocontext.strategies.provider_compaction import ProviderCompaction
@@ -135,11 +135,11 @@ class PassOptions:
     """Makes the one strategy of this pass, which runs although no limit is reached and in place of all others."""
 
 
-def compaction_due(log: Log, config: AutoContextConfig) -> bool:
-    """Whether a provider's compaction calls for a pass, whatever the size of the view."""
-    if not log.compactions:
-        return False
-    return bool(ProviderCompaction(config).propose(View(log.view_ids, log.view_messages)))
+def due_anyway(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool:
+    """Whether a provider's compaction, or images or bytes, call for a pass, whatever the tokens of the view."""
+    if log.compactions and ProviderCompaction(config).propose(View(log.view_ids, log.view_messages)):
+        return True
+    return images_due(log, token_sum, config)
 
 
 def images_due(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool:
@@ -154,9 +154,8 @@ def images_due(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool
 
 def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:
     """Why no pass is needed now; "" when one is."""
-    if options.force or options.pays or options.only is not None or compaction_due(log, options.config):
-        return ""
-    if images_due(log, token_sum, options.config):
+    asked = options.force or options.pays or options.only is not None
+    if asked or due_anyway(log, token_sum, options.config):
         return ""
     if not Limits.of(options.config, early=options.early).reached(log, token_sum):
         return "no threshold is reached"
@@ -192,14 +191,10 @@ class Target:
 
     def _fixed(self) -> int:
         """Tokens of what stays in this pass, whatever the rest is."""
-        count, first, size = self._token_sum.count, True, self._token_sum.overhead
-        for id_, m in zip(self._log.view_ids, self._log.view_messages, strict=True):
-            is_first = first and is_user_turn(m)
-            first = first and not is_first
-            if is_first or m.role == "system" or is_pinned(m):
-                size += count(id_, m)
-        newest = zip(reversed(self._log.view_ids), reversed(self._log.view_messages), strict=True)
-        return size + sum(count(id_, m) for id_, m in takewhile(lambda pair: pair[1].role == "tool", newest))
+        view, count = View(self._log.view_ids, self._log.view_messages), self._token_sum.count
+        places = [i for i, m in enumerate(view.messages) if i == view.first_user or m.role == "system" or is_pinned(m)]
+        places += takewhile(lambda i: view.messages[i].role == "tool", reversed(range(len(view))))
+        return self._token_sum.overhead + sum(count(view.ids[i], view.messages[i]) for i in places)
 
 
 class PassBudget:
@@ -208,6 +203,7 @@ class PassBudget:
     def __init__(self, log: Log, token_sum: TokenSum, options: PassOptions) -> None:
         self._log, self._token_sum = log, token_sum
         self._max_token = options.config.max_token
+        self._just_under = int(self._max_token * _JUST_UNDER)
         self.limits = Limits.of(options.config, early=options.early)
         self._target = Target(log, token_sum, options.config, early=options.early)
 
@@ -226,15 +222,10 @@ class PassBudget:
 
     def overflow(self) -> int:
         """Tokens to cut from texts so that a view over the window is under the trigger again; 0 if it is not over."""
-        return self._token_sum.over(min(self.limits.tokens, self._just_under)) if self._is_over() else 0
+        return self.over_window(min(self.limits.tokens, self._just_under))
 
-    def over_window(self) -> int:
-        """Tokens to cut so that a view over the window is just under it, perhaps still over the trigger."""
-        return self._token_sum.over(self._just_under) if self._is_over() else 0
-
-    def _is_over(self) -> bool:
-        return self._token_sum.total() > self._max_token
-
-    @property
-    def _just_under(self) -> int:
-        return int(self._max_token * _JUST_UNDER)
+    def over_window(self, tokens: int | None = None) -> int:
+        """Tokens to cut so that a view over the window has so many, or is just under it, perhaps over the trigger."""
+        if self._token_sum.total() <= self._max_token:
+            return 0
+        return self._token_sum.over(self._just_under if tokens is None else tokens)
