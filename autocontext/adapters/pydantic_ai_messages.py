@@ -60,7 +60,7 @@ def read_one(message: ModelMessage) -> list[Msg]:
     ]
 
 
-def _said_at(*places: Mapping[str, Any]) -> dict[str, str]:
+def _said_at(*places: Mapping[str, Any]) -> dict[str, Any]:
     """When it was said, by the first of these that tells."""
     moments = (place.get("timestamp") for place in places)
     return next(({"timestamp": moment} for moment in moments if moment), {})
