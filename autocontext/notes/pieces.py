@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from autocontext.caches import cached
-from autocontext.text.rendering import printable
+from autocontext.text.rendering import printable, start_of_word
 
 LONG = 160
 """Characters; a longer line is quoted in part, around the value."""
@@ -59,10 +59,7 @@ def _piece_end(text: str, start: int, stop: int) -> int:
         place = max(text.rfind(end, start + _PIECE, limit) + len(end.rstrip('"')) for end in ends)
         if place > start + _PIECE:
             return place
-    place = limit
-    while place > start + _PIECE and text[place - 1].isalnum() and text[place].isalnum():
-        place -= 1
-    return place
+    return start_of_word(text, limit, start + _PIECE)
 
 
 def _record_of(line: str, at: int) -> str:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.runs import Runs
 from autocontext.messages import ToolResultBlock, ToolUseBlock
-from autocontext.notes.calls import LONGEST_COMMAND, Call, Effect, call_of, label_of, looks, new_text, thing_of
+from autocontext.notes.calls import Call, Effect, call_of, label_of, looks, new_text, thing_of
+from autocontext.notes.commands import LONGEST_COMMAND
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
 from autocontext.testing import assistant, tool_exchange, tool_result, user
