@@ -102,7 +102,6 @@ _DULL = re.compile(
     r"\s*(?:#|//|/\*|\*|\"\"\"|'''|import\b|from \S+ import\b|use |package |<[?!]|-{3}|\W*$|\w{1,20}:\s*$)"
 )
 """The beginning of a line that says little about a new text: a comment, an import, brackets, one word ("else:")."""
-_DOCSTRING = ('"""', "'''")
 
 AROUND = 60
 """Messages of a stretch. What is told of a message depends on its stretch, the one before and the next one."""
@@ -319,7 +318,7 @@ def new_text(arguments: Mapping[str, Any]) -> str:
         return [line for line in telling if line.strip().rstrip(ignored) not in old]
 
     # The line above an addition may have got a comma.
-    new = differ(_code(written), _LINE_ENDS) or differ(_code(written)) or differ(written)
+    new = differ(written, _LINE_ENDS) or differ(written)
     if not new:
         kept = {line.strip() for line in written}
         gone = [line.strip() for line in removed if line.strip() not in kept]
@@ -327,18 +326,6 @@ def new_text(arguments: Mapping[str, Any]) -> str:
     line = next((line for line in new if not _DULL.match(line.lstrip("+- "))), new[0] if new else "")
     short = _short_line(line, _NEW)
     return short if len(new) < 2 or short.endswith("…") else f"{short}…"
-
-
-def _code(lines: Iterable[str]) -> Iterator[str]:
-    """Lines without those of docstrings."""
-    inside = ""
-    for line in lines:
-        quotes = inside or next((mark for mark in _DOCSTRING if mark in line), "")
-        ends = bool(quotes) and line.count(quotes) % 2 == 1
-        if not inside and not (quotes and ends):
-            yield line
-        if ends:
-            inside = "" if inside else quotes
 
 
 def _texts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
