@@ -54,9 +54,8 @@ class Group(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line about calls, and its parts in the order in which they stand there."""
+    """The parts of a line about calls, in the order in which they stand there."""
 
-    text: str
     head: str
     answer: str
     then: str
@@ -150,7 +149,7 @@ class Deeds:
     # ------------------------------------------------------------------------------------------------------- answers
     def line(self, group: Group, longest: int = 0, *, thing: str = "") -> str:
         """What the calls did and what came back; label, new text and answer take at most `longest` characters each."""
-        return self._parts(group, longest, thing).text
+        return "".join(self._parts(group, longest, thing))
 
     def _parts(self, group: Group, longest: int = 0, thing: str = "") -> _Line:
         call = group.newest
@@ -168,8 +167,7 @@ class Deeds:
         new = "" if is_label else shorten(call.new, longest)
         times = f" {len(group.calls)}x" if len(group.calls) > 1 else ""
         what = " ".join(filter(None, (call.name, label, quoted(new) if new and new not in label else "")))
-        head, answer, then = f"m{call.number} {what}{times} -> ", self._answers(group, longest), self._then(call)
-        return _Line(head + answer + then, head, answer, then)
+        return _Line(f"m{call.number} {what}{times} -> ", self._answers(group, longest), self._then(call))
 
     def _then(self, call: Call) -> str:
         """The newest call that did something with what this one looked at: its answer may not hold any more."""
@@ -342,10 +340,10 @@ class Deeds:
             first = min(call.number for group in groups for call in group.calls)
             yield f"{numbers_of(first, groups[-1].newest.number)} {_unforged(thing)}:"
         for group in groups:
-            text, head, answer, then = self._parts(group, thing="" if alone else thing)
+            head, answer, then = self._parts(group, thing="" if alone else thing)
             before = told.setdefault((group.newest.name, answer), group.newest.number)
             again = before != group.newest.number and len(answer) >= _LEAST_AGAIN
-            yield f"{head}as m{before}{then}" if again and _is_phrase(answer) else text
+            yield f"{head}{f'as m{before}' if again and _is_phrase(answer) else answer}{then}"
 
 
 def _is_error(answer: str) -> bool:

@@ -122,7 +122,7 @@ def lines_with(token: str, originals: Mapping[int, Msg]) -> Iterator[Line]:
             while at >= 0 and token.isdigit() and _in_number(text, at, len(token)):
                 at = find(*searched, at + 1)
             if at >= 0:
-                line = Line(number, who, line_around(text, at, len(token))[1])
+                line = Line(number, who, line_around(text, at, len(token)))
                 if not is_call:
                     yield line
                     break
@@ -140,7 +140,7 @@ def lines_about(focus: AbstractSet[str], messages: Sequence[Msg], only: Runs) ->
                 found = focus & {*terms(line)}
                 if (share := len(found) / len(focus)) >= _HALF:
                     place = max(0, min(map(line.lower().find, found)))
-                    yield share, Line(number, who, line_around(text, at + place, 1)[1])
+                    yield share, Line(number, who, line_around(text, at + place, 1))
                 at += len(line)
 
 

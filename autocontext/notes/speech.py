@@ -119,7 +119,7 @@ class Speech:
     @cached_property
     def _rules(self) -> list[tuple[tuple[int, Sentence], int]]:
         """The newest instructions, limits and the like with their characters, those that cost little first."""
-        newest = self._ledger.rules_in(self._only, _MOST)[::-1]
+        newest = self._ledger.newest(self._ledger.rules, self._only, _MOST)[::-1]
         return [(item, len(self.text(*item))) for item in sorted(newest, key=self._verbosity)]
 
     def _verbosity(self, item: tuple[int, Sentence]) -> int:

@@ -70,8 +70,8 @@ class WorkLedger:
         """How many of them are commands in texts of the agent."""
         self.user_sentences: list[tuple[int, Sentence]] = []
         """The user's sentences, each with its message's number."""
-        self.rules: list[int] = []
-        """Indices in `user_sentences` of instructions, limits, permissions and corrections."""
+        self.rules: list[tuple[int, Sentence]] = []
+        """Those of them that are instructions, limits, permissions and corrections."""
         self.remarks: list[tuple[int, Sentence]] = []
         """The agent's conclusions, each with its message's number."""
         self.notes: list[tuple[int, str]] = []
@@ -125,10 +125,9 @@ class WorkLedger:
         if is_compressed(msg):
             return  # a copied note is not what somebody said
         if words := words_of_user(msg):
-            for sentence in of_user(words):
-                if sentence.worth >= CLAUSE:
-                    self.rules.append(len(self.user_sentences))
-                self.user_sentences.append((number, sentence))
+            said = [(number, sentence) for sentence in of_user(words)]
+            self.user_sentences += said
+            self.rules += [item for item in said if item[1].worth >= CLAUSE]
         if msg.role == "assistant" and (text := msg.text):
             self.remarks += [(number, s) for s in of_agent(text)]
 
@@ -256,11 +255,6 @@ class WorkLedger:
     def newest(items: Sequence[tuple[int, T]], only: Runs, most: int) -> list[tuple[int, T]]:
         """The newest of some items that lie in these messages, each with its message's number."""
         return _newest(items, only, most, itemgetter(0))
-
-    def rules_in(self, only: Runs, most: int) -> list[tuple[int, Sentence]]:
-        """The user's newest instructions, limits, permissions and corrections in these messages."""
-        sentences = self.user_sentences
-        return [sentences[at] for at in _newest(self.rules, only, most, lambda at: sentences[at][0])]
 
     def result_of(self, call: Call) -> str:
         """The text that came back from a call; "" without an answer."""
