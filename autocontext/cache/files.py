@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from autocontext.cache.namespace import CacheEntry, CacheNamespace
-from autocontext.cache.options import DEFAULTS
+from autocontext.cache.options import DEFAULTS, tag_list
 from autocontext.cache.rows import fits, storing
 from autocontext.cache.values import encoded
 from autocontext.errors import ConfigError, StoreCorruptError, UncacheableError
@@ -28,6 +28,8 @@ _log = logger("autocontext.cache")
 _FIELDS: dict[str, type] = {
     "task": str, "version": str, "args": str, "tags": str, "cost": int, "created": int, "expires": int, "gone": int,
 }  # fmt: skip
+_BITS = 63
+"""Of a number, beside its sign: the databases take no larger ones."""
 
 
 def write(path: Path, entries: Sequence[CacheEntry]) -> int:
@@ -123,10 +125,24 @@ def _entries(path: Path, namespace: CacheNamespace) -> list[CacheEntry]:
 
 
 def _with_details(path: Path, entry: CacheEntry, details: Any) -> CacheEntry:
-    if not isinstance(details, dict) or not all(isinstance(details.get(name), kind) for name, kind in _FIELDS.items()):
+    if not isinstance(details, dict) or not _are_written(details):
         raise StoreCorruptError(f"{path}: the details of {entry.key!r} are not what export_json writes")
     restored = entry._replace(**{name: details[name] for name in _FIELDS})
     return restored._replace(size=len(entry.key) + len(restored.args) + len(entry.body))
+
+
+def _are_written(details: dict[str, Any]) -> bool:
+    """Whether the tables take these details."""
+    values = {name: details.get(name) for name in _FIELDS}
+    if not all(type(value) is _FIELDS[name] for name, value in values.items()):
+        return False
+    if any(type(value) is int and value.bit_length() > _BITS for value in values.values()):
+        return False
+    try:
+        tags = json.loads(details["tags"])
+        return details["args"][:1] in ("", "{") and isinstance(tags, list) and tag_list(tags) == sorted(tags)
+    except (ValueError, RecursionError, ConfigError):
+        return False
 
 
 # ----------------------------------------------------------------------------------------------------------- settings

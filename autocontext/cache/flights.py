@@ -81,6 +81,8 @@ class Flight:
         """How often its leader has asked the database for a lease or a result: from then on it may have a row."""
         self.granted: float | None = None
         """When the leader got its lease, or renewed it, by the monotonic clock; None while it does not compute."""
+        self.leased = True
+        """False while it computes without a row, because the database took none: no invalidation finds one to end."""
         self.settled = False
         """Whether its row is gone again."""
         self.given_back: float | None = None

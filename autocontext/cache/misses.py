@@ -78,7 +78,7 @@ def miss(call: CachedCall, owner: Owner) -> Flow[FlightResult]:
         if flight.is_around():
             call.namespace.count("computed")
             return (yield from _compute(computed(call.make(), flight)))
-        if flight.granted is not None and not (yield Read(partial(leases.running, flight.holder))):
+        if flight.granted is not None and flight.leased and not (yield Read(partial(leases.running, flight.holder))):
             # It was invalidated: its result is only for earlier callers.
             call.flights.leave(flight)
             continue
@@ -121,7 +121,7 @@ def value_of(result: FlightResult) -> Any:
 def _lead(call: CachedCall, flight: Flight) -> Flow[FlightResult]:
     namespace = call.namespace
     claim = Claim(call.key, tuple(call.options["tags"]), flight.holder, call.known, call.in_background)
-    stored, asked = None, True
+    stored = None
     try:
         stored = yield from _ask(call, flight, claim)
     except CacheCycle as error:
@@ -130,7 +130,7 @@ def _lead(call: CachedCall, flight: Flight) -> Flow[FlightResult]:
         if call.in_background:
             raise
         namespace.failed(error)  # the caller gets its result all the same
-        asked = False
+        flight.leased = False
     if stored is not None:
         flight.settled = True
         return stored
@@ -140,7 +140,7 @@ def _lead(call: CachedCall, flight: Flight) -> Flow[FlightResult]:
     cost = time.monotonic() - start
     settled: _Settled = yield slow(lambda: _settle(call, result, cost), result.value)
     shared, entry = settled
-    if not asked:
+    if not flight.leased:
         return shared
     if entry is None or not fits(namespace, entry):
         with suppress(AutoContextError):  # nothing is to be stored; `watching` gives it back once that works

@@ -345,7 +345,9 @@ class ResultCache(DatabasePart):
             self._namespace.failed(error)
 
     def _removed(self, selection: Selection) -> Flow[int]:
-        return (yield from write(lambda: invalidating(self._namespace, selection)))
+        removed = yield from write(lambda: invalidating(self._namespace, selection))
+        self._computing.flights.leave_unleased()
+        return removed
 
 
 def _with_call_fields(value: Any, params: Mapping[str, Any], options: CacheOptions) -> Any:

@@ -81,6 +81,11 @@ class Flights:
             if self._running.get((flight.namespace, flight.key)) is flight:
                 del self._running[flight.namespace, flight.key]
 
+    def leave_unleased(self) -> None:
+        """Let later callers begin other flights than those that an invalidation did not find: they have no row."""
+        with self._lock:
+            self._running = {place: flight for place, flight in self._running.items() if flight.leased}
+
     def end(self, flight: Flight, outcome: FlightResult) -> None:
         """End a flight; its lease is given back soon unless that is done. Ending it a second time does nothing."""
         flight.end(outcome)

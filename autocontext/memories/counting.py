@@ -12,9 +12,15 @@ from autocontext.messages import Msg
 from autocontext.tokens import TokenCounter, VocabularyCounter
 
 _WIDE = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
-_CODE_SIGNS = re.compile(r"[{}()\[\]<>=;_$\\|&*#@`/\"']|\d")
-_CODE_SHARE = 0.08
-"""A text with at least this share of signs and digits among its ASCII characters counts as code."""
+_PIECE = re.compile(
+    r"""(?=[a-z\d]{0,40}[A-Z])(?=[A-Za-z]{0,40}\d)([A-Za-z\d]{16,})  # such as base64
+        | (\ (?:[A-Z]?[a-z]+|[A-Z]+)|[A-Z]?[a-z]{4,}|[A-Z]{4,}|[.,](?=\ |\Z))  # of prose
+        | (\ ?[!-/:-@\[-`{-~]+)
+        | (\ ?[^\x00-\x7f]+)
+        | [A-Z]?[a-z]+|[A-Z]+|\d{1,3}|\s+|.""",
+    re.VERBOSE | re.DOTALL,
+)
+"""Pieces of a text much as the vocabularies take them; a group for each that is not one token."""
 
 _PAUSE = 600.0
 """Seconds after which a vocabulary that could not be loaded is tried again."""
@@ -24,8 +30,9 @@ _PAUSE = 600.0
 class EstimateCounter:
     """Estimates tokens from the kinds of characters, rounded up so that it rarely counts too few.
 
-    Two CJK characters are three tokens (cl100k_base takes one or two for each). One token is three characters of code,
-    four of other ASCII text, or two bytes of anything else.
+    Two CJK characters are three tokens (cl100k_base takes one or two for each), an emoji is three, and two bytes of
+    anything else that is not ASCII are one. Four characters of a word are one, two signs, up to three digits, and what
+    is blank; four of a long run of letters and digits, such as base64, are three.
     """
 
     name: str = "estimate"
@@ -33,11 +40,17 @@ class EstimateCounter:
 
     def count_text(self, text: str) -> int:
         """Estimated tokens of a text."""
-        wide = len(_WIDE.findall(text))
-        plain = sum(ch.isascii() for ch in text)
-        others = len(_WIDE.sub("", text).encode("utf-8", "surrogatepass")) - plain
-        per_token = 3 if len(_CODE_SIGNS.findall(text)) > plain * _CODE_SHARE else 4
-        return -(-wide * 3 // 2) + -(-plain // per_token) + -(-others // 2)
+        quarters = 0
+        for mixed, prose, signs, others in _PIECE.findall(text):
+            if others:
+                wide = len(_WIDE.findall(others))
+                rest = _WIDE.sub("", others)
+                quarters += (
+                    6 * wide + 2 * len(rest.encode("utf-8", "surrogatepass")) + 4 * sum(ch > "\uffff" for ch in rest)
+                )
+            else:
+                quarters += 3 * len(mixed) or len(prose) or 2 * max(len(signs), 2)
+        return -(-quarters // 4)
 
     def count(self, msg: Msg) -> int:
         """Estimated tokens of a message's texts, and four for the message itself."""

@@ -22,6 +22,7 @@ from autocontext.messages import Msg, ToolResultBlock
 from autocontext.stores.closing import awaitable
 from autocontext.suite.preparing import Preparation, Prepared, holding
 from autocontext.suite.saving import SaveReport, Saving
+from autocontext.text.protocol_results import said
 from autocontext.text.results import result_output
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
@@ -117,7 +118,8 @@ class Session(DoesSteps):
         have side effects. It is found by the tool's arguments and source, and by the object of a method; when these
         have no canonical form, the tool runs each time. With `name` it is found by name and arguments alone.
         `cache_options` are those of `ResultCache.get_or_compute`, e.g. `ttl`; they cache, too, unless `cacheable` or
-        `fn.cacheable` is False. All fields of arguments and results count (`per_call=None`).
+        `fn.cacheable` is False. All fields of arguments and results count (`per_call=None`). What the tool raises, or
+        returns marked as an error (`{"isError": True}`), is not cached.
         """
         answer, asked = None, self._asked(call_id)
         if asked and (unstored := self._unstored.get(asked)):
@@ -245,6 +247,8 @@ class ToolCall:
         """
         try:
             value = yield Operation(self._run, self._arun)
+        except _ErrorReturned as e:
+            block = _result(e.value, self.call_id, self.name)
         except Exception as e:  # noqa: BLE001 (any tool error is a result: the turn goes on)
             block = ToolResultBlock(id=self.call_id, name=self.name, output=f"Error: {told(e)}", is_error=True)
         else:
@@ -267,7 +271,7 @@ class ToolCall:
 
         @wraps(self.fn)  # with its signature, by which the cache tells a wrong argument
         def call(**args: Any) -> Any:
-            return finished(partial(self.fn, **args))
+            return _to_keep(finished(partial(self.fn, **args)))
 
         params, fn, options = self._lookup(call, self.cache_options)
         return self.cache.get_or_compute(self.name, params, fn, **options)
@@ -277,7 +281,11 @@ class ToolCall:
         try:
             if self.cache_options is None:
                 return await afinished(partial(self.fn, **self.args))
-            params, fn, options = self._lookup(lambda **args: afinished(partial(self.fn, **args)), self.cache_options)
+
+            async def call(**args: Any) -> Any:
+                return _to_keep(await afinished(partial(self.fn, **args)))
+
+            params, fn, options = self._lookup(call, self.cache_options)
             return await self.cache.aget_or_compute(self.name, params, fn, **options)
         finally:
             calling.set(before)
@@ -304,6 +312,23 @@ class ToolCall:
         before = calling.get()
         calling.set(Call.of(*self.memory.session, self.call_id))
         return calling, before
+
+
+class _ErrorReturned(Exception):
+    """What a tool has returned as an error: raised past the cache, which stores only exceptions that it is told to."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+def _to_keep(value: Any) -> Any:
+    """A result that may be stored. Raises _ErrorReturned for one that is marked as an error."""
+    fields = value if isinstance(value, dict) else {}
+    is_error = fields.get("isError") is True or fields.get("is_error") is True
+    if is_error or (isinstance(value, str) and "isError" in value and said(value).is_error):
+        raise _ErrorReturned(value)
+    return value
 
 
 def _result(value: Any, call_id: str, name: str) -> ToolResultBlock:

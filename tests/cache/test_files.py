@@ -101,6 +101,37 @@ def test_defect_a_corrupt_file_is_told_or_set_aside_never_wiped(cache: ResultCac
     assert cache.stats().entries == 1
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("tags", tags) for tags in ("notjson", "5", '["a",5]', '["a","a"]', '[""]', "null", "[" * 100_000)),
+        *(("args", args) for args in ("[1]", "notjson")),
+        *((field, number) for field in ("expires", "created", "gone", "cost") for number in (10**30, -(10**30), True)),
+    ],
+)
+@pytest.mark.parametrize("once", [False, True])
+def test_damaged_details_of_a_result_are_told_or_set_aside(
+    cache: ResultCache, tmp_path: Path, field: str, value: object, *, once: bool
+) -> None:
+    file = tmp_path / "memory.json"
+    cache.get_or_compute("k", {"a": 1}, lambda a: a)
+    cache.export_json(file)
+    document = json.loads(file.read_text())
+    for details in document["autocontext"].values():
+        details[field] = value
+    file.write_text(json.dumps(document))
+    if once:
+        with pytest.raises(StoreCorruptError, match=r"memory\.json"):
+            ResultCache.from_config({"agent_id": "a", "ltm_path": str(file)})
+        return
+    other = ResultCache(":memory:", namespace="other")
+    with pytest.raises(StoreCorruptError, match=r"memory\.json"):
+        other.import_json(file)
+    with pytest.warns(UserWarning, match="corrupt-"):
+        assert other.import_json(file, on_corrupt="quarantine") == 0
+    assert [path.name.startswith("memory.json.corrupt-") for path in tmp_path.iterdir()] == [True]
+
+
 def test_a_missing_file_is_told(cache: ResultCache, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         cache.import_json(tmp_path / "none.json")

@@ -2,7 +2,10 @@
 
 import asyncio
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,34 @@ ASK: dict[str, Ask] = {
     "async": lambda cache, fn: asyncio.run(cache.aget_or_compute("t", {"q": 1}, fn)),
     "memoized": lambda cache, fn: cache.memoize("t", version=1)(fn)(q=1),
 }
+
+
+GUARD = 60
+"""Seconds after which a test says that something hangs."""
+
+
+class Held:
+    """A function that runs until it is let go."""
+
+    def __init__(self) -> None:
+        self.runs: list[int] = []
+        self.go = threading.Event()
+
+    def __call__(self, q: int) -> list[Any]:
+        self.runs.append(q)
+        assert self.go.wait(GUARD)
+        return ["old", q]
+
+
+def until(true: Callable[[], object]) -> None:
+    end = time.monotonic() + GUARD
+    while not true() and time.monotonic() < end:
+        time.sleep(0.005)
+
+
+def waiting(cache: ResultCache) -> int:
+    """The callers that wait for a computation."""
+    return sum(len(flight._wake) for flight in list(cache._computing.flights._running.values()))
 
 
 @pytest.fixture
@@ -67,6 +98,38 @@ def test_without_a_lease_callers_compute(database: SqliteDatabase, tmp_path: Pat
             ASK[ask](cache, lambda q: {}["of the tool"])
     assert (cache.stats().computed, cache.stats().unstored) == (3, 3)
     assert ASK[ask](cache, lambda q: q) == 1
+
+
+@pytest.mark.parametrize("ask", ASK)
+def test_without_a_lease_callers_of_a_process_share_a_computation(
+    database: SqliteDatabase, tmp_path: Path, ask: str
+) -> None:
+    cache, work = ResultCache(database, namespace="n"), Held()
+    with lock(tmp_path), ThreadPoolExecutor(11) as pool:
+        calls = [pool.submit(ASK[ask], cache, work)]
+        until(lambda: work.runs)
+        calls += [pool.submit(ASK[ask], cache, work) for _ in range(10)]
+        until(lambda: len(work.runs) > 1 or waiting(cache) == 10)
+        work.go.set()
+        assert [call.result(GUARD) for call in calls] == [["old", 1]] * 11
+    assert work.runs == [1]
+    assert cache.stats().waited == 10
+
+
+def test_who_asks_after_an_invalidation_gets_nothing_older_without_a_lease(
+    database: SqliteDatabase, tmp_path: Path
+) -> None:
+    cache, work = ResultCache(database, namespace="n"), Held()
+    with ThreadPoolExecutor(2) as pool:
+        with lock(tmp_path):
+            older = pool.submit(ASK["sync"], cache, work)
+            until(lambda: work.runs)
+        cache.invalidate(task="t")
+        newer = pool.submit(ASK["sync"], cache, lambda q: ["new", q])
+        until(lambda: newer.done() or waiting(cache))
+        work.go.set()
+        assert [older.result(GUARD), newer.result(GUARD)] == [["old", 1], ["new", 1]]
+    assert ASK["sync"](cache, lambda _q: "never reached") == ["new", 1]
 
 
 @pytest.mark.parametrize("ask", ASK)

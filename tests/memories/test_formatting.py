@@ -1,7 +1,10 @@
 """format_memory_for_injection: what it does, and what the original does wrong."""
 
+import base64
+import json
 import random
 import unicodedata
+import uuid
 from typing import ClassVar
 
 import pytest
@@ -511,6 +514,30 @@ def test_b004_a_and_b_exact_and_estimated_counts() -> None:
     estimated, exact = (sum(map(c.count_text, corpus)) for c in (EstimateCounter(), CL100K))
     assert estimated >= 0.9 * exact
     assert EstimateCounter().count_text(corpus[2]) >= 0.9 * CL100K.count_text(corpus[2])
+
+
+DICE = random.Random(7)
+KINDS = {
+    "code": "def f(x: int) -> dict[str, int]:\n    return {k: v for k, v in x.items() if v > 0}\n" * 5,
+    "statements": "for (int i=0;i<n;++i){a[i]=b[i]*c[j+1]-(d>>2)&0xff;}\n" * 5,
+    "JSON": json.dumps([{"id": i, "v": i * 7.13, "k": "a_b", "ok": True} for i in range(40)]),
+    "indented JSON": json.dumps([DICE.random() for _ in range(40)], indent=2),
+    "compact JSON": json.dumps([{"id": i, "v": i * 3} for i in range(40)], separators=(",", ":")),
+    "uuids": " ".join(str(uuid.UUID(int=DICE.getrandbits(128))) for _ in range(30)),
+    "hex": DICE.randbytes(500).hex(),
+    "HEX": DICE.randbytes(500).hex().upper(),
+    "base64": base64.b64encode(DICE.randbytes(900)).decode(),
+    "base64 of an address": base64.urlsafe_b64encode(DICE.randbytes(900)).decode(),
+    "digits": "".join(DICE.choices("0123456789", k=900)),
+    "times": " ".join(f"2026-{i % 12 + 1:02}-{i % 28 + 1:02}T10:{i:02}:00Z" for i in range(40)),
+    "emoji": "\U0001f600\U0001f389\U0001f469\u200d\U0001f469\u200d\U0001f467\U0001f525" * 20,
+    "signs": "!?;:--- ... ### *** " * 20,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_kind_of_text_that_is_no_prose_is_counted_far_too_low(kind: str) -> None:
+    assert EstimateCounter().count_text(KINDS[kind]) >= 0.9 * CL100K.count_text(KINDS[kind])
 
 
 class Failing(VocabularyCounter):

@@ -12,7 +12,7 @@ from functools import partial, wraps
 import pytest
 from hypothesis import given
 
-from autocontext import AutoContext, AutoContextConfig, AutoContextError, ImageBlock, Msg, ToolUseBlock
+from autocontext import AutoContext, AutoContextConfig, AutoContextError, ImageBlock, Msg, ToolResultBlock, ToolUseBlock
 from autocontext.adapters.anthropic_messages import to_anthropic
 from autocontext.adapters.openai_chat import to_openai
 from autocontext.content import PrunePolicy, restore_messages
@@ -340,6 +340,37 @@ def test_a_call_nobody_asked_for_is_only_returned(ac):
     session.add([user("ping"), asks("c9", "ping")])
     session.add(answer)
     assert_valid_chat(session.memory.messages)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"isError": True, "content": [{"type": "text", "text": "rate limit exceeded"}]},
+        {"is_error": True, "reason": "rate limit exceeded"},
+        '{"isError": true, "content": [{"type": "text", "text": "rate limit exceeded"}]}',
+        "meta=None content=[TextContent(type='text', text='rate limit exceeded')] isError=True",
+        ToolResultBlock(id="", name="", output="rate limit exceeded", is_error=True),
+    ],
+    ids=["protocol", "field", "text", "printed", "block"],
+)
+def test_an_error_that_a_cacheable_tool_returns_is_not_kept(ac, error, mode):
+    results = [error, {"isError": False, "content": [{"type": "text", "text": "sunny"}]}, "never reached"]
+
+    def weather(city):
+        return results.pop(0)
+
+    def asked():
+        session = ac.session("s", user_id="ann")
+        if mode == "sync":
+            return session.call_tool(weather, {"city": "Rome"}, cacheable=True, version=1)
+        return asyncio.run(session.acall_tool(weather, {"city": "Rome"}, cacheable=True, version=1))
+
+    texts = [output(asked()) for _ in range(3)]
+    assert "rate limit exceeded" in texts[0]
+    assert "sunny" in texts[1]
+    assert texts[2] == texts[1]
+    assert ac.cache_of("ann").stats().entries == 1
 
 
 def test_cacheable_tools_run_once_for_equal_arguments(ac):
