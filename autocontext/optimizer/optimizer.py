@@ -16,6 +16,7 @@ from typing import Any
 from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store
 from autocontext.errors import StoreCorruptError, told
 from autocontext.flows import DoesSteps, Flow, Operation, compute, method, sync_and_async
+from autocontext.flows.threads import finished
 from autocontext.history.redacting import Redaction
 from autocontext.history.view import View, open_pairs
 from autocontext.messages import Msg, ToolResultBlock, as_messages, is_pinned
@@ -119,7 +120,7 @@ class StateOptimizer(DoesSteps):
             replacements = _apply_step(record, "large results", replacements, self._preview_large_results)
         messages = yield from self._store_and_render(replacements, record)
         most = self.config.max_conversation_history_size
-        if len(messages) > most:
+        if len(messages) > most and not record.kept:
             record.kept.append(f"{len(messages)} messages, over {most}: the rest is pinned or belongs to one exchange")
         refs = {id_: dropped.ref for dropped in record.dropped for id_ in dropped.message_ids}
         context = self._selector.rank_and_limit(add_content_refs(context, refs), state.user_input)
@@ -200,7 +201,10 @@ class StateOptimizer(DoesSteps):
         )  # fmt: skip
         try:
             if hasattr(self.model, "acomplete"):
-                reply = yield Operation(lambda: self.model.complete(question), lambda: self.model.acomplete(question))
+                complete = getattr(self.model, "complete", self.model.acomplete)
+                reply = yield Operation(
+                    lambda: finished(lambda: complete(question)), lambda: self.model.acomplete(question)
+                )
             else:
                 reply = yield from compute(lambda: self.model.complete(question))
         except Exception:  # noqa: BLE001 (any model error: the summary goes without the paragraph)
@@ -225,7 +229,7 @@ class StateOptimizer(DoesSteps):
                 and len(block.text) > max(config.offload_chars, config.preview_chars + 80)
             }
             if large:
-                shortened[i] = replace_outputs(replacements[i], large, "large result")
+                shortened[i] = replace_outputs(replacements[i], large, "large result", self._compressor.failure)
         return shortened
 
     def _report(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autocontext.messages import Msg, freeze, is_user_turn
-from autocontext.optimizer.errors import results_with_tools
+from autocontext.optimizer.errors import judged_with_tools
 from autocontext.optimizer.state import SessionState, StateConfig, as_state_config, checked_state
 from autocontext.optimizer.summary import is_summary
 from autocontext.ranking import RelevanceRanker, default_ranker
@@ -144,8 +144,8 @@ def _focus(focus: Sequence[str]) -> list[dict[str, Any]]:
 def _tool_results(messages: Sequence[Msg], failed: IsFailure) -> list[dict[str, Any]]:
     """The latest successful result of each tool, by name."""
     latest: dict[str, str] = {}
-    for msg, result, tool in results_with_tools(messages):
-        if tool and not failed(result):
+    for msg, _, tool, bad in judged_with_tools(messages, failed):
+        if tool and not bad:
             latest.pop(tool, None)
             latest[tool] = msg.id
     return [
