@@ -35,7 +35,7 @@ from autocontext.optimizer.replacements import (
     replace_outputs,
 )
 from autocontext.optimizer.report import Dropped, OptimizationReport, Step
-from autocontext.optimizer.selector import ContextSelector, add_content_refs, selection_key
+from autocontext.optimizer.selector import ContextSelector, add_content_refs, entries_from_elsewhere, selection_key
 from autocontext.optimizer.state import SessionState, StateConfig, as_state_config, checked_state
 from autocontext.optimizer.summary import messages_to_summarize, summary
 from autocontext.prompts import PromptConfig
@@ -58,6 +58,8 @@ class _RunRecord:
     steps: list[Step] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
+    original: int = 0
+    """Bytes of the caller's context entries."""
     retrievable: int = 0
     sizes: dict[int, int] = field(default_factory=dict)
     """Bytes of a message by its identity, counted once: most messages are in the state before and after."""
@@ -124,6 +126,7 @@ class StateOptimizer(DoesSteps):
             record.kept.append(f"{len(messages)} messages, over {most}: the rest is pinned or belongs to one exchange")
         refs = {id_: dropped.ref for dropped in record.dropped for id_ in dropped.message_ids}
         context = self._selector.rank_and_limit(add_content_refs(context, refs), state.user_input)
+        context = yield from self._with_unstored(context, state.memory_context, record)
         after = state.changed(messages=messages, memory_context=context)
         after = after.changed(selected_for=selection_key(after, messages))
         return after, self._report(state, after, record, errors)
@@ -171,11 +174,28 @@ class StateOptimizer(DoesSteps):
             record.dropped.append(Dropped(ref, tuple(m.id for m in originals), replacement.reason))
         return messages
 
+    def _with_unstored(self, context: list[Any], before: Sequence[Any], record: _RunRecord) -> Flow[list[Any]]:
+        """The context with the caller's entries that are not in it, unless the store takes them."""
+        entries = entries_from_elsewhere(before)
+        record.original += (size := sum(map(len, entries)))
+        record.retrievable += size
+        left_out = [line for line in entries if line not in entries_from_elsewhere(context)]
+        if not left_out:
+            return context
+        reason = "memory context"
+        ref = yield from self._store(reason, "\n".join(left_out), record, name="memory_context")
+        if not ref:
+            return [*context, *(entries[line] for line in left_out)]
+        record.dropped.append(Dropped(ref, (), reason))
+        return context
+
     def _store_originals(self, reason: str, originals: Sequence[Msg], record: _RunRecord) -> Flow[str]:
         """The handle of the stored originals; "" if the store fails, with the reason in the record."""
+        return (yield from self._store(reason, dump_messages(originals), record, name="messages"))
+
+    def _store(self, reason: str, text: str, record: _RunRecord, *, name: str) -> Flow[str]:
         try:
-            text = dump_messages(originals)
-            info = yield method(self.store, "put", text, name="messages", type="jsonl", namespace=self._namespace)
+            info = yield method(self.store, "put", text, name=name, type="jsonl", namespace=self._namespace)
             return _verified_ref(info, text)
         except Exception as e:  # noqa: BLE001 (any store error: the messages stay and the save goes on)
             record.kept.append(f"{reason}: {told(e)}")
@@ -245,7 +265,7 @@ class StateOptimizer(DoesSteps):
             bytes_after=record.state_size(after),
             tokens_before=sum(tokens[id(m)] for m in before.messages),
             tokens_after=sum(tokens[id(m)] for m in after.messages),
-            original_bytes=sum(map(record.size, before.messages)),
+            original_bytes=sum(map(record.size, before.messages)) + record.original,
             retrievable_bytes=record.retrievable,
             broken_pairs=_count_broken_pairs(before.messages, after.messages),
             dropped=tuple(record.dropped),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import math
 import weakref
 from typing import Any
@@ -110,6 +111,7 @@ def test_focus_tools_and_preferences() -> None:
 def test_memories_of_other_sources_are_merged_scored_and_cut() -> None:
     foreign: list[Any] = [
         {"role": "memory", "source": "ltm", "content": "Likes tea", "relevance_score": 0.95},
+        {"source": "ltm", "role": "memory", "content": "Likes tea", "relevance_score": 0.95},
         {"role": "memory", "source": "ltm", "content": "LIKES TEA", "relevance_score": 0.2},
         {"role": "rag", "content": "no score"},
         {"role": "memory", "content": "pinned one", "relevance_score": 0.0, "pinned": True},
@@ -119,12 +121,32 @@ def test_memories_of_other_sources_are_merged_scored_and_cut() -> None:
     items = ContextSelector().optimize_memory_context(state)
     assert items[0]["content"] == "pinned one"
     assert items[1]["content"] == "Likes tea"
-    assert "LIKES TEA" not in [i["content"] for i in items if isinstance(i, dict) and "content" in i]
+    contents = [i["content"] for i in items if isinstance(i, dict) and "content" in i]
+    assert (contents.count("Likes tea"), contents.count("LIKES TEA")) == (1, 1), "only what is wholly equal is one"
     assert "a bare text" in items
     few = ContextSelector(StateConfig(max_memory_context_size=2)).optimize_memory_context(state)
     assert few == items[:2]
     with pytest.raises(ConfigError, match=r"memory_context\[0\]"):
         SessionState("s", memory_context=[object()])
+
+
+def test_entries_of_the_caller_s_that_do_not_fit_are_stored_first(store: SqliteContentStore) -> None:
+    head = "Company handbook, chapter 4 'Travel', internal, version 2026-01, classification: confidential. " * 2
+    entries = [{"source": "rag", "text": f"{head} {n} \ud800", "relevance_score": n / 100} for n in range(60)]
+    state = SessionState("s", memory_context=[*entries, entries[0]])
+    after, report = StateOptimizer(store=store).optimize(state)
+    assert after.memory_context == entries[:39:-1]
+    [dropped] = report.dropped
+    assert (dropped.message_ids, dropped.reason, report.retrievable) == ((), "memory context", 1.0)
+    page = store.read(dropped.ref)
+    assert page is not None
+    assert [json.loads(line) for line in page.text.split("\n")] == entries[:40]
+    assert report.original_bytes > sum(len(entry["text"]) for entry in entries)
+    again, report = StateOptimizer(store=store).optimize(after)
+    assert (again, report.dropped) == (after, ())
+    pinned = [{"content": f"rule {n}", "pinned": True} for n in range(30)]
+    after, _ = StateOptimizer(store=store).optimize(SessionState("s", memory_context=pinned))
+    assert after.memory_context == pinned
 
 
 def test_a_score_may_be_larger_than_a_float_and_one_that_is_none_counts_as_none() -> None:
@@ -436,11 +458,14 @@ def test_a_failing_store_keeps_everything() -> None:
         def put(self, *_: Any, **__: Any) -> ContentInfo:
             raise StoreError("the disk is full")
 
-    state = SessionState("s", messages=rounds(10, chars=2_000))
+    entries = [{"content": f"memory {n}", "relevance_score": 1 - n / 100} for n in range(30)]
+    state = SessionState("s", messages=rounds(10, chars=2_000), memory_context=entries)
     after, report = StateOptimizer(store=Full(":memory:")).optimize(state)
     assert after.messages == state.messages
+    assert after.memory_context == entries
     assert report.dropped == ()
-    assert report.kept == ("summary: StoreError: the disk is full", "large result: StoreError: the disk is full")
+    reasons = [reason.split(":")[0] for reason in report.kept]
+    assert reasons == ["summary", "large result", "memory context"]
     assert report.retrievable == 1.0
 
 
