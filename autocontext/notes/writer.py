@@ -34,8 +34,6 @@ _SHARE_OF_SPAN = 0.4
 """Largest note of a span that is not the whole past, as a share of the span."""
 _FOLD_WITHOUT_LEDGER = 0.05
 """Share of the window that a fold's note may take where the configuration leaves the work ledger out."""
-_LONGEST_NAME = 60
-"""Characters of a tool's name in a list of them."""
 
 
 class NoteWriter:
@@ -167,7 +165,8 @@ class NoteWriter:
 
     def _pauses(self, numbers: Runs) -> list[str]:
         """The newest long pauses before messages of a note: which came how much later, and when."""
-        return [f"m{number} {later}" for number, later in self._ledger.pauses_in(numbers, _MOST_PAUSES)]
+        newest = self._ledger.newest(self._ledger.pauses, numbers, _MOST_PAUSES)
+        return [f"m{number} {later}" for number, later in newest]
 
     def _until(self, number: int) -> str:
         """When the last message of a note came, if the work has taken more than an hour; no clock in shorter ones."""
@@ -226,5 +225,5 @@ def ledger_head(numbers: Runs, calls: Counter[str]) -> str:
     span = ""
     if size:
         span = f" ({rendering.numbers_of(numbers.pairs[0][0], numbers.pairs[-1][1])})"
-    tools = ", ".join(f"{rendering.one_line(name[:_LONGEST_NAME])} {n}x" for name, n in calls.most_common(8))
+    tools = ", ".join(f"{rendering.one_line(name[: rendering.LONGEST_NAME])} {n}x" for name, n in calls.most_common(8))
     return f"{size} earlier message{'s' if size != 1 else ''}{span}" + (f"; calls: {tools}" if tools else "")
