@@ -21,10 +21,11 @@ from autocontext.memories import statements
 from autocontext.memories.finding import Query, UserIndex
 from autocontext.memories.records import Memory, ScoredMemory, indexed_text
 from autocontext.ranking import TfidfRanker
+from autocontext.ranking.features import gram_of
 from autocontext.stores.database import AtOnce, Database, Row, Work
 from autocontext.stores.kept import Kept
 from autocontext.stores.search_blocks import Block, BlockWriter, bm25, telling, utf8
-from autocontext.text.words import is_cjk, terms
+from autocontext.text.words import is_cjk, rarity, terms
 
 FEW = 512
 """With more memories than these a user is indexed in blocks; so many may be in none."""
@@ -49,7 +50,7 @@ class LargeIndex:
         blocks = self._blocks(user_id) if text else []
         # An id leads to its memory, if a database can ask for it.
         ids = ([text] if text.isprintable() else []) + candidates(blocks, text)
-        index, admitted = UserIndex(TfidfRanker), list[Memory]()
+        index, admitted = UserIndex(lambda: _OfMany(blocks)), list[Memory]()
         while True:
             if text:
                 read = partial(statements.some, user_id, ids[done : done + count])
@@ -138,6 +139,25 @@ class LargeIndex:
         return [*found, MemoryBlock.of(rest)]
 
 
+class _OfMany(TfidfRanker):
+    """Ranks a few of many memories as if it had them all: how rare a feature is, and how large a text, blocks say."""
+
+    def __init__(self, blocks: Sequence[MemoryBlock]) -> None:
+        super().__init__()
+        self._blocks = blocks
+
+    @property
+    def mean_size(self) -> float:
+        return _sample(self._blocks)[0].mean_size or super().mean_size
+
+    def _rarities(self, features: Collection[str]) -> list[float]:
+        if len(features) > _MOST_FEATURES:
+            return super()._rarities(features)
+        (sample, factor), texts = _sample(self._blocks), sum(len(block.ids) for block in self._blocks)
+        # The sample may lack what these memories hold.
+        return [rarity(max(len(self._lists.get(f, ())), factor * sample.holding(f)), texts) for f in features]
+
+
 def _indexing(user_id: str) -> Work[tuple[int, MemoryBlock, int] | None]:
     """Make the next block of the memories that are in none, if they are many: its number, the block, stored bytes."""
     yield from statements.lock(user_id, AtOnce)
@@ -157,9 +177,17 @@ _LEVEL = 2
 _MOST_TERMS = 128
 """Words of a query that count: the last ones, each once, since what a conversation is about now stands at its end."""
 _SHARE = 0.05
-"""Share of the memories that the rarest words of a query lead to; more frequent words choose only some candidates."""
+"""Share of the memories that the rarest words of a query lead to; more frequent words only rank these."""
 _ENOUGH = 200
-"""With fewer candidates, also memories are candidates that share only a piece of a word with the query."""
+"""With fewer candidates, more frequent words lead to some, too, and pieces that a memory shares with the query."""
+_TELLING = 8
+"""So many of the rarest words rank the candidates at least."""
+_MOST_HOLDERS = 20_000
+"""Of a frequent word: how many memories it leads to, about."""
+_MOST_FEATURES = 500
+"""Of a query that a block is asked for; each takes 50 us."""
+_EVERY = 8
+"""One in so many memories of a block tells how large they are."""
 _PIECE = 4
 """Characters of a piece, as in `ranking.features`."""
 
@@ -199,13 +227,27 @@ class MemoryBlock:
         """The length of all texts in words."""
         return sum(self.lengths)
 
-    def holders(self, term: str) -> Counter[int]:
-        """How often each memory that holds a term holds it, by place."""
-        return _sum([block.holders(term) for block in self._blocks])
+    @cached_property
+    def mean_size(self) -> float:
+        """The size of a text for a ranker, on average."""
+        ranker = TfidfRanker()
+        for i, text in enumerate(text for block in self._blocks for text in block.texts(_EVERY)):
+            ranker.update(str(i), text)
+        return ranker.mean_size
+
+    def holders(self, term: str, among: Collection[int] | None = None) -> Counter[int]:
+        """How often each memory (`among`: of these) that holds a term holds it, by place."""
+        return _sum([block.holders(term, among) for block in self._blocks])
 
     def containing(self, piece: str) -> Counter[int]:
         """How often each memory holds a word with these characters in it."""
         return _sum([block.containing(piece) for block in self._blocks])
+
+    def holding(self, feature: str) -> int:
+        """About how many memories hold a feature of a ranker."""
+        gram = gram_of(feature)
+        number = sum(block.occurrences(gram or feature, piece=bool(gram)) for block in self._blocks)
+        return min(len(self.ids), number)
 
     def of_categories(self, categories: Collection[str]) -> Iterator[str]:
         """The ids of the memories of these categories."""
@@ -247,50 +289,76 @@ def _sum(counts: Sequence[Counter[int]]) -> Counter[int]:
 
 
 def candidates(blocks: Sequence[MemoryBlock], text: str, *, everything: bool = False) -> list[str]:
-    """The ids of the memories that share words with a text, by BM25 over these words, best first.
+    """The ids of memories that share words with a text, by BM25 over these words, best first.
 
-    `everything`: frequent words lead to all memories that hold them, too.
+    The rarest words lead to them. `everything`: all words do.
     """
     count = sum(len(block.ids) for block in blocks)
     if not count:
         return []
     different = list(dict.fromkeys(reversed(list(terms(text)))))[:_MOST_TERMS]
     words = telling(different)
-    rare = words if everything else _rare(blocks, words, MemoryBlock.holders)
-    scores = Counter(_scores(blocks, {term: [block.holders(term) for block in blocks] for term in rare}))
+    held = _rarest_first(blocks, words, MemoryBlock.holders)
+    few = max(_SHARE * count, 2 * _ENOUGH)
+    rare = list(held) if everything else _within(held, few)
+    scores = Counter(_scores(blocks, [_exact([block.holders(word) for block in blocks]) for word in rare]))
     if len(scores) < _ENOUGH:
         every = dict.fromkeys(piece for word in words for piece in _pieces(word))
-        pieces = _rare(blocks, every, MemoryBlock.containing)
-        found = {piece: [block.containing(piece) for block in blocks] for piece in pieces}
-        scores.update({place: score / len(pieces) for place, score in _scores(blocks, found).items()})
-    for word in words:
-        if word not in rare and len(scores) < _ENOUGH:
-            scores.update(_scores(blocks, {word: _some(blocks, word)}))
+        pieces = _within(_rarest_first(blocks, every, MemoryBlock.containing), few)
+        of_pieces = [_exact([block.containing(piece) for block in blocks]) for piece in pieces]
+        scores.update({place: score / len(pieces) for place, score in _scores(blocks, of_pieces).items()})
+    for n, word in enumerate(held):
+        if word in rare or (n >= _TELLING and len(scores) >= _ENOUGH):
+            continue
+        holders = _some(blocks, word) if len(scores) < _ENOUGH else _among(blocks, word, scores)
+        scores.update(_scores(blocks, [(held[word], holders)]))
     return [blocks[n].ids[i] for _, n, i in sorted((-score, n, i) for (n, i), score in scores.items())]
 
 
-def _rare(
+def _sample(blocks: Sequence[MemoryBlock]) -> tuple[MemoryBlock, float]:
+    """The largest block, and how many times as many memories there are."""
+    largest = max(blocks, key=lambda block: len(block.ids))
+    return largest, sum(len(block.ids) for block in blocks) / max(1, len(largest.ids))
+
+
+def _rarest_first(
     blocks: Sequence[MemoryBlock], words: Iterable[str], held_by: Callable[[MemoryBlock, str], Sized]
-) -> list[str]:
-    """The rarest words, judged by the largest block: so many that they lead to enough memories."""
-    sample = max(blocks, key=lambda block: len(block.ids))
-    share = max(_SHARE, 2 * _ENOUGH / sum(len(block.ids) for block in blocks))
+) -> dict[str, float]:
+    """About how many memories hold each word."""
+    sample, factor = _sample(blocks)
+    return {word: held * factor for held, word in sorted((len(held_by(sample, word)), word) for word in words)}
+
+
+def _within(held: Mapping[str, float], most: float) -> list[str]:
+    """The first words, which lead to so many memories at most."""
     chosen: list[str] = []
-    left = share * len(sample.ids)
-    for held, word in sorted((len(held_by(sample, word)), word) for word in words):
-        left -= held
-        if left < 0:
+    for word, number in held.items():
+        most -= number
+        if most < 0:
             break
         chosen.append(word)
     return chosen
 
 
+def _exact(parts: Sequence[Counter[int]]) -> tuple[float, Sequence[Counter[int]]]:
+    return sum(map(len, parts)), parts
+
+
 def _some(blocks: Sequence[MemoryBlock], word: str) -> list[Counter[int]]:
-    """Enough of the memories that hold a frequent word: the blocks after these are not looked at."""
-    found: list[Counter[int]] = []
+    """The memories that hold a word, up to a limit: the blocks after these are not looked at."""
+    found, number = list[Counter[int]](), 0
     for block in blocks:
-        found.append(block.holders(word) if sum(map(len, found)) < _ENOUGH else Counter())
+        found.append(block.holders(word) if number < _MOST_HOLDERS else Counter())
+        number += len(found[-1])
     return found
+
+
+def _among(blocks: Sequence[MemoryBlock], word: str, places: Iterable[tuple[int, int]]) -> list[Counter[int]]:
+    """Those at these places, by block and place in it, that hold a word."""
+    by_block: list[list[int]] = [[] for _ in blocks]
+    for n, i in places:
+        by_block[n].append(i)
+    return [block.holders(word, those) for block, those in zip(blocks, by_block, strict=True)]
 
 
 def _pieces(word: str) -> Iterator[str]:
@@ -301,7 +369,7 @@ def _pieces(word: str) -> Iterator[str]:
 
 
 def _scores(
-    blocks: Sequence[MemoryBlock], found: Mapping[str, Sequence[Mapping[int, int]]]
+    blocks: Sequence[MemoryBlock], found: Iterable[tuple[float, Sequence[Mapping[int, int]]]]
 ) -> dict[tuple[int, int], float]:
     texts, total = sum(len(block.ids) for block in blocks), sum(block.total for block in blocks)
-    return bm25(found.values(), lambda n: blocks[n].lengths, texts, total)[0]
+    return bm25(found, lambda n: blocks[n].lengths, texts, total)[0]

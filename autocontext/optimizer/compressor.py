@@ -120,7 +120,7 @@ class ConversationCompressor:
             later = newest.setdefault((result.key, result.outcome), result)
             if later is not result:
                 changes[result.index][result.block] = _superseded_line(result, later)
-        return _replace_outputs(replacements, changes, "superseded")
+        return self._replace_outputs(replacements, changes, "superseded")
 
     def replace_retried_failures(self, replacements: list[Replacement]) -> list[Replacement]:
         """Replace failures of a call that succeeded later; the last failure of each kind stays."""
@@ -133,7 +133,24 @@ class ConversationCompressor:
                 succeeded.setdefault(result.key, result)
             elif result.key in succeeded and last_of_kind[result.outcome] is not result:
                 changes[result.index][result.block] = _retried_line(result, succeeded[result.key], self._redaction.text)
-        return _replace_outputs(replacements, changes, "failed attempt")
+        return self._replace_outputs(replacements, changes, "failed attempt")
+
+    def failure(self, result: ToolResultBlock) -> str:
+        """What a failed result says first; "" for others."""
+        return (first_line(self._redaction.text(result.text)) or "(no text)") if self._is_failure(result) else ""
+
+    def _replace_outputs(
+        self, replacements: list[Replacement], changes: Mapping[int, Mapping[int, Callable[[str], str]]], reason: str
+    ) -> list[Replacement]:
+        """Apply the changes that make a result smaller."""
+        changed = list(replacements)
+        for i, outputs in changes.items():
+            content = replacements[i].msg.content
+            texts = {b: block.text for b in outputs if isinstance(block := content[b], ToolResultBlock)}
+            shorter = {b: write for b, write in outputs.items() if len(write(placeholders.ANY_REF)) < len(texts[b])}
+            if shorter:
+                changed[i] = replace_outputs(replacements[i], shorter, reason, self.failure)
+        return changed
 
     def _call_results(self, replacements: Sequence[Replacement]) -> list[CallResult]:
         """Results with a known call that have not been shortened, in order."""
@@ -187,17 +204,3 @@ def _superseded_line(old: CallResult, new: CallResult) -> Callable[[str], str]:
 def _retried_line(old: CallResult, new: CallResult, redact: Callable[[str], str]) -> Callable[[str], str]:
     line = first_line(redact(old.text), 80)
     return lambda ref: f'[Failed: {line} Succeeded in call {new.call_id}. Read: context_reload("{ref}")]'
-
-
-def _replace_outputs(
-    replacements: list[Replacement], changes: Mapping[int, Mapping[int, Callable[[str], str]]], reason: str
-) -> list[Replacement]:
-    """Apply the changes that make a result smaller."""
-    changed = list(replacements)
-    for i, outputs in changes.items():
-        content = replacements[i].msg.content
-        texts = {b: block.text for b in outputs if isinstance(block := content[b], ToolResultBlock)}
-        shorter = {b: write for b, write in outputs.items() if len(write(placeholders.ANY_REF)) < len(texts[b])}
-        if shorter:
-            changed[i] = replace_outputs(replacements[i], shorter, reason)
-    return changed

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from autocontext.messages import Msg, ToolResultBlock, as_messages
+from autocontext.optimizer.replacements import judged_results
+from autocontext.optimizer.summary import older_facts
 from autocontext.stores.checks import check_whole
 from autocontext.text.failures import IsFailure, failure_kind, first_line, is_failure
 
@@ -40,19 +42,25 @@ class ErrorPatternAnalyzer:
         self._is_failure = detector
 
     def analyze_error_patterns(self, history: Sequence[Msg]) -> dict[str, Any]:
-        """Return counts by tool and by type, patterns with message ids, and recommendations, as JSON-able values."""
+        """Return counts by tool and by type, patterns with message ids, and recommendations, as JSON-able values.
+
+        Of the failures in a summary of the optimiser only the counts by tool are known.
+        """
         history = as_messages(history)
         patterns = [
             _pattern(msg, result, tool or "unknown")
-            for msg, result, tool in results_with_tools(history)
-            if self._is_failure(result)
+            for msg, result, tool, failed in judged_with_tools(history, self._is_failure)
+            if failed
         ]
         by_tool: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for pattern in patterns:
             by_tool[pattern["tool"]].append(pattern)
+        counts = Counter({tool: len(p) for tool, p in by_tool.items()})
+        for msg in history:
+            counts.update({tool: bad for tool, (_, bad) in older_facts(msg).get("tools", {}).items() if bad})
         return {
-            "total_errors": len(patterns),
-            "tools_with_errors": {tool: len(p) for tool, p in by_tool.items()},
+            "total_errors": counts.total(),
+            "tools_with_errors": dict(counts),
             "error_types": dict(Counter(p["type"] for p in patterns)),
             "error_patterns": patterns,
             "recommendations": [_recommendation(tool, p) for tool, p in by_tool.items() if len(p) > _MANY],
@@ -101,13 +109,13 @@ def severity(text: str) -> Severity:
     return _KINDS[_type(text)][0]
 
 
-def results_with_tools(history: Sequence[Msg]) -> Iterator[tuple[Msg, ToolResultBlock, str]]:
-    """Each tool result with its message and the name of its tool; "" for an unknown tool."""
+def judged_with_tools(history: Sequence[Msg], failed: IsFailure) -> Iterator[tuple[Msg, ToolResultBlock, str, bool]]:
+    """Each tool result with its message, the name of its tool ("" if unknown), and whether it is a failure."""
     names: dict[str, str] = {}
     for msg in history:
         names.update((use.id, use.name) for use in msg.tool_uses)
-        for result in msg.tool_results:
-            yield msg, result, result.name or names.get(result.id, "")
+        for result, bad in judged_results(msg, failed):
+            yield msg, result, result.name or names.get(result.id, ""), bad
 
 
 def _recommendation(tool: str, patterns: list[dict[str, Any]]) -> str:

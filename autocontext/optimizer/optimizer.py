@@ -16,6 +16,7 @@ from typing import Any
 from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store
 from autocontext.errors import StoreCorruptError, told
 from autocontext.flows import DoesSteps, Flow, Operation, compute, method, sync_and_async
+from autocontext.flows.threads import finished
 from autocontext.history.redacting import Redaction
 from autocontext.history.view import View, open_pairs
 from autocontext.messages import Msg, ToolResultBlock, as_messages, is_pinned
@@ -34,7 +35,7 @@ from autocontext.optimizer.replacements import (
     replace_outputs,
 )
 from autocontext.optimizer.report import Dropped, OptimizationReport, Step
-from autocontext.optimizer.selector import ContextSelector, add_content_refs, selection_key
+from autocontext.optimizer.selector import ContextSelector, add_content_refs, entries_from_elsewhere, selection_key
 from autocontext.optimizer.state import SessionState, StateConfig, as_state_config, checked_state
 from autocontext.optimizer.summary import messages_to_summarize, summary
 from autocontext.prompts import PromptConfig
@@ -57,6 +58,8 @@ class _RunRecord:
     steps: list[Step] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
+    original: int = 0
+    """Bytes of the caller's context entries."""
     retrievable: int = 0
     sizes: dict[int, int] = field(default_factory=dict)
     """Bytes of a message by its identity, counted once: most messages are in the state before and after."""
@@ -119,10 +122,11 @@ class StateOptimizer(DoesSteps):
             replacements = _apply_step(record, "large results", replacements, self._preview_large_results)
         messages = yield from self._store_and_render(replacements, record)
         most = self.config.max_conversation_history_size
-        if len(messages) > most:
+        if len(messages) > most and not record.kept:
             record.kept.append(f"{len(messages)} messages, over {most}: the rest is pinned or belongs to one exchange")
         refs = {id_: dropped.ref for dropped in record.dropped for id_ in dropped.message_ids}
         context = self._selector.rank_and_limit(add_content_refs(context, refs), state.user_input)
+        context = yield from self._with_unstored(context, state.memory_context, record)
         after = state.changed(messages=messages, memory_context=context)
         after = after.changed(selected_for=selection_key(after, messages))
         return after, self._report(state, after, record, errors)
@@ -170,11 +174,28 @@ class StateOptimizer(DoesSteps):
             record.dropped.append(Dropped(ref, tuple(m.id for m in originals), replacement.reason))
         return messages
 
+    def _with_unstored(self, context: list[Any], before: Sequence[Any], record: _RunRecord) -> Flow[list[Any]]:
+        """The context with the caller's entries that are not in it, unless the store takes them."""
+        entries = entries_from_elsewhere(before)
+        record.original += (size := sum(map(len, entries)))
+        record.retrievable += size
+        left_out = [line for line in entries if line not in entries_from_elsewhere(context)]
+        if not left_out:
+            return context
+        reason = "memory context"
+        ref = yield from self._store(reason, "\n".join(left_out), record, name="memory_context")
+        if not ref:
+            return [*context, *(entries[line] for line in left_out)]
+        record.dropped.append(Dropped(ref, (), reason))
+        return context
+
     def _store_originals(self, reason: str, originals: Sequence[Msg], record: _RunRecord) -> Flow[str]:
         """The handle of the stored originals; "" if the store fails, with the reason in the record."""
+        return (yield from self._store(reason, dump_messages(originals), record, name="messages"))
+
+    def _store(self, reason: str, text: str, record: _RunRecord, *, name: str) -> Flow[str]:
         try:
-            text = dump_messages(originals)
-            info = yield method(self.store, "put", text, name="messages", type="jsonl", namespace=self._namespace)
+            info = yield method(self.store, "put", text, name=name, type="jsonl", namespace=self._namespace)
             return _verified_ref(info, text)
         except Exception as e:  # noqa: BLE001 (any store error: the messages stay and the save goes on)
             record.kept.append(f"{reason}: {told(e)}")
@@ -200,7 +221,10 @@ class StateOptimizer(DoesSteps):
         )  # fmt: skip
         try:
             if hasattr(self.model, "acomplete"):
-                reply = yield Operation(lambda: self.model.complete(question), lambda: self.model.acomplete(question))
+                complete = getattr(self.model, "complete", self.model.acomplete)
+                reply = yield Operation(
+                    lambda: finished(lambda: complete(question)), lambda: self.model.acomplete(question)
+                )
             else:
                 reply = yield from compute(lambda: self.model.complete(question))
         except Exception:  # noqa: BLE001 (any model error: the summary goes without the paragraph)
@@ -225,7 +249,7 @@ class StateOptimizer(DoesSteps):
                 and len(block.text) > max(config.offload_chars, config.preview_chars + 80)
             }
             if large:
-                shortened[i] = replace_outputs(replacements[i], large, "large result")
+                shortened[i] = replace_outputs(replacements[i], large, "large result", self._compressor.failure)
         return shortened
 
     def _report(
@@ -241,7 +265,7 @@ class StateOptimizer(DoesSteps):
             bytes_after=record.state_size(after),
             tokens_before=sum(tokens[id(m)] for m in before.messages),
             tokens_after=sum(tokens[id(m)] for m in after.messages),
-            original_bytes=sum(map(record.size, before.messages)),
+            original_bytes=sum(map(record.size, before.messages)) + record.original,
             retrievable_bytes=record.retrievable,
             broken_pairs=_count_broken_pairs(before.messages, after.messages),
             dropped=tuple(record.dropped),

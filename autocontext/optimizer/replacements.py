@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from autocontext.content import placeholders
 from autocontext.errors import InvalidMessage, StoreCorruptError
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, freeze
+from autocontext.text.failures import IsFailure
 from autocontext.text.rendering import cut
 
 CONTENT_REF = "_content_ref"
@@ -17,6 +18,9 @@ CONTENT_REF = "_content_ref"
 BETWEEN = "_between"
 """Metadata key of a summary: pairs of a message's id and how many of the originals come before that message. It stands
 between them, but stays in view, after the summary."""
+
+FAILED = "_failed"
+"""Metadata key of a shortened message: what each of its results that was a failure said first, by the call's id."""
 
 _LINE_ENDS = {ord(ch): f"\\u{ord(ch):04x}" for ch in "\x85\u2028\u2029"}
 """Escaped, because `str.splitlines` breaks at them and other tools do not."""
@@ -53,10 +57,31 @@ def is_shortened(msg: Msg) -> bool:
     return CONTENT_REF in msg.metadata
 
 
-def replace_outputs(replacement: Replacement, outputs: Mapping[int, Callable[[str], str]], reason: str) -> Replacement:
-    """Give some results of the message new texts; `outputs` is keyed by block index."""
+def judged_results(msg: Msg, failed: IsFailure) -> Iterator[tuple[ToolResultBlock, bool]]:
+    """The results of a message, and whether they were failures when the optimiser shortened them."""
+    failures = msg.metadata.get(FAILED)
+    said = failures if isinstance(failures, Mapping) else {}
+    for result in msg.tool_results:
+        if (text := said.get(result.id)) is None:
+            yield result, failed(result)
+        else:
+            yield result.model_copy(update={"output": str(text)}), True
+
+
+def replace_outputs(
+    replacement: Replacement,
+    outputs: Mapping[int, Callable[[str], str]],
+    reason: str,
+    failure: Callable[[ToolResultBlock], str],
+) -> Replacement:
+    """Give some results of the message new texts; `outputs` is keyed by block index.
+
+    `failure` gives what a failed result said, "" for others.
+    """
     before = replacement.render
     original = replacement.originals[-1]
+    results = [b for i, b in enumerate(original.content) if i in outputs and isinstance(b, ToolResultBlock)]
+    failures = {result.id: text for result in results if (text := failure(result))}
 
     def render(ref: str) -> Msg:
         msg = original if before is None else before(ref)
@@ -64,7 +89,8 @@ def replace_outputs(replacement: Replacement, outputs: Mapping[int, Callable[[st
             _with_text(block, outputs[i](ref)) if i in outputs and isinstance(block, ToolResultBlock) else block
             for i, block in enumerate(msg.content)
         )
-        return with_content_ref(msg.model_copy(update={"content": content}), ref)
+        metadata = {**msg.metadata, FAILED: failures} if failures else msg.metadata
+        return with_content_ref(msg.model_copy(update={"content": content, "metadata": metadata}), ref)
 
     return replace(replacement, render=render, reason=", ".join(filter(None, (replacement.reason, reason))))
 

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 
 class Dropped(NamedTuple):
-    """Messages that were shortened or summarised, and where the originals are."""
+    """Messages that were shortened or summarised, or context entries that did not fit, and where the originals are."""
 
     ref: str
     """Handle in the content store; its text is the originals as JSON lines."""
     message_ids: tuple[str, ...]
+    """() for entries."""
     reason: str
 
 
@@ -36,7 +37,7 @@ class OptimizationReport:
     """Tokens of the messages."""
     tokens_after: int
     original_bytes: int
-    """Bytes of the messages before the run, as JSON."""
+    """Bytes of the messages and the caller's context entries before the run, as JSON."""
     retrievable_bytes: int
     """How many of these can be read back byte for byte, from the state or the content store."""
     broken_pairs: int

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from autocontext.messages import Msg, freeze, is_user_turn
-from autocontext.optimizer.errors import results_with_tools
+from autocontext.messages import Msg, freeze, is_user_turn, thaw
+from autocontext.optimizer.errors import judged_with_tools
 from autocontext.optimizer.state import SessionState, StateConfig, as_state_config, checked_state
 from autocontext.optimizer.summary import is_summary
 from autocontext.ranking import RelevanceRanker, default_ranker
@@ -23,7 +24,7 @@ _MOST_TOOLS, _MOST_PREFERENCES = 5, 3
 _DETAILED, _CONCISE = 100, 50
 """Average characters of a user's messages: above the first they are detailed, below the second concise."""
 _SAME = 100
-"""Two entries are equal if this many characters are."""
+"""Two entries of the selector are equal if this many characters are; others if they are wholly equal."""
 _FORMAL = re.compile(r"\b(?:please|thank you|would you|could you)\b", re.IGNORECASE)
 _CASUAL = re.compile(r"\b(?:hey|hi|thanks|cool|awesome)\b", re.IGNORECASE)
 _TYPE_SCORES = {"user": 1.0, "assistant": 0.8, "memory": 0.7, "ltm": 0.7, "tool": 0.6, "rag": 0.6, "system": 0.5}
@@ -59,17 +60,17 @@ class ContextSelector:
         return self.rank_and_limit([*foreign, *map(freeze, own)], query)
 
     def rank_and_limit(self, items: Sequence[Any], query: str) -> list[Any]:
-        """Pinned entries first, then by relevance, without duplicates, up to the configured size."""
+        """Pinned entries first, all of them, then by relevance, without duplicates, up to the configured size."""
         ranked = sorted(enumerate(items), key=lambda e: (not _pinned(e[1]), -_score(e[1], e[0], query)))
         entries: list[Any] = []
-        known_texts: set[str] = set()
+        known: set[str] = set()
         for _, item in ranked:
-            text = _text(item)[:_SAME].lower()
-            if text in known_texts and not _pinned(item):
+            text = _text(item)[:_SAME].lower() if _is_own(item) else entry_line(item)
+            if text in known and not _pinned(item):
                 continue
-            known_texts.add(text)
+            known.add(text)
             entries.append(item)
-        return entries[: self.config.max_memory_context_size]
+        return entries[: max(self.config.max_memory_context_size, sum(map(_pinned, entries)))]
 
     def _relevant_messages(self, messages: Sequence[Msg], query: str) -> list[dict[str, Any]]:
         """Messages relevant to the query."""
@@ -88,6 +89,16 @@ class ContextSelector:
             _entry(HISTORY, round(score, 4), message_ids=[m.id], original_role=m.role, timestamp=m.timestamp)
             for score, m in ((score, texts[i]) for score, i in best)
         ]
+
+
+def entry_line(item: Any) -> str:
+    """An entry as a line of JSON, the same for equal ones."""
+    return json.dumps(thaw(item), sort_keys=True)
+
+
+def entries_from_elsewhere(items: Sequence[Any]) -> dict[str, Any]:
+    """The entries that are not the selector's, by their lines."""
+    return {entry_line(item): item for item in items if not _is_own(item)}
 
 
 def selection_key(state: SessionState, messages: Sequence[Msg]) -> str:
@@ -144,8 +155,8 @@ def _focus(focus: Sequence[str]) -> list[dict[str, Any]]:
 def _tool_results(messages: Sequence[Msg], failed: IsFailure) -> list[dict[str, Any]]:
     """The latest successful result of each tool, by name."""
     latest: dict[str, str] = {}
-    for msg, result, tool in results_with_tools(messages):
-        if tool and not failed(result):
+    for msg, _, tool, bad in judged_with_tools(messages, failed):
+        if tool and not bad:
             latest.pop(tool, None)
             latest[tool] = msg.id
     return [

@@ -14,7 +14,7 @@ from typing import Any
 
 from autocontext.history.view import View
 from autocontext.messages import Msg, TextBlock, ToolUseBlock, freeze, is_final_reply, is_pinned, is_user_turn, thaw
-from autocontext.optimizer.replacements import BETWEEN, with_content_ref
+from autocontext.optimizer.replacements import BETWEEN, judged_results, with_content_ref
 from autocontext.optimizer.state import StateConfig
 from autocontext.stores.records import text_hash
 from autocontext.text.failures import IsFailure, first_line
@@ -40,6 +40,12 @@ _LONGEST_PATH = 200
 def is_summary(msg: Msg) -> bool:
     """Whether this message is a summary by the optimiser."""
     return msg.role == "system" and msg.metadata.get("type") == KIND
+
+
+def older_facts(msg: Msg) -> dict[str, Any]:
+    """The facts of a summary; {} for any other message."""
+    facts = msg.metadata.get(FACTS)
+    return dict(thaw(facts)) if is_summary(msg) and isinstance(facts, dict) else {}
 
 
 def messages_to_summarize(messages: Sequence[Msg], config: StateConfig) -> list[int]:
@@ -86,9 +92,8 @@ def facts_of(messages: Sequence[Msg], failed: IsFailure) -> dict[str, Any]:
     }  # fmt: skip
     uses: dict[str, ToolUseBlock] = {}
     for m in messages:
-        older = m.metadata.get(FACTS)
-        if is_summary(m) and isinstance(older, dict):
-            _add_older(facts, thaw(older))
+        if older := older_facts(m):
+            _add_older(facts, older)
             continue
         facts["messages"] += 1
         if is_user_turn(m):
@@ -99,9 +104,9 @@ def facts_of(messages: Sequence[Msg], failed: IsFailure) -> dict[str, Any]:
             if facts["asked"]:
                 facts["asked"][-1][1] = first_line(m.text, _LINE)
         uses |= {use.id: use for use in m.tool_uses}
-        for result in m.tool_results:
+        for result, bad in judged_results(m, failed):
             use = uses.pop(result.id, None)
-            _add_call(facts, use, result.name, failed(result), result.text)
+            _add_call(facts, use, result.name, bad, result.text)
         _add_files(facts, m.tool_uses)
     return _bounded(facts)
 

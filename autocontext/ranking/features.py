@@ -53,6 +53,11 @@ def _grams(word: str) -> Iterator[str]:
     yield from ("\x01" + marked[i : i + _GRAM_SIZE] for i in range(len(marked) - _GRAM_SIZE + 1))
 
 
+def gram_of(feature: str) -> str:
+    """The characters of an n-gram, with a line break for the beginning of the word; "" for any other feature."""
+    return feature.strip("\x01\x03").replace("\x02", "\n") if feature.startswith("\x01") else ""
+
+
 def _of_run(run: str) -> Iterator[tuple[str, float]]:
     weak = weak_signs(run)
     if len(run) == 1:

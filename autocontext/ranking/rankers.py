@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
@@ -50,9 +50,9 @@ class _Postings:
         """For each feature the slots of the texts that hold it, and its strength there."""
 
     @property
-    def _total(self) -> float:
-        """Sum of all sizes."""
-        return math.fsum(self._sizes)
+    def mean_size(self) -> float:
+        """The size of a text, on average."""
+        return math.fsum(self._sizes) / max(1, len(self._slots))
 
     def update(self, id: str, text: str | None) -> None:  # noqa: A002 (the protocol's name)
         """Add a text, replace the one under this id, or remove it (None); then an unknown id is ignored."""
@@ -101,7 +101,8 @@ class TfidfRanker(_Postings):
     def scores(self, query: str) -> dict[str, float]:
         """The cosine of every text by id, 0 to 1; all 0 when the query holds stop words only."""
         slots, lists = self._slots, self._lists
-        weights = {f: _damped(w) * rarity(len(lists.get(f, ())), len(slots)) for f, w in features(query).items()}
+        asked = features(query)
+        weights = {f: _damped(w) * r for (f, w), r in zip(asked.items(), self._rarities(asked), strict=True)}
         length = math.sqrt(math.fsum(w * w for w in weights.values()))
         if not length or not slots:
             return dict.fromkeys(slots, 0.0)
@@ -110,8 +111,11 @@ class TfidfRanker(_Postings):
             share = weight / length
             for slot, strength in lists.get(feature, {}).items():
                 sums[slot] += share * strength
-        pivot, slope, sizes = (1 - _SLOPE) * self._total / len(slots), _SLOPE, self._sizes
+        pivot, slope, sizes = (1 - _SLOPE) * self.mean_size, _SLOPE, self._sizes
         return {key: min(1.0, s / (pivot + slope * sizes[i])) if (s := sums[i]) else 0.0 for key, i in slots.items()}
+
+    def _rarities(self, features: Collection[str]) -> list[float]:
+        return [rarity(len(self._lists.get(feature, ())), len(self._slots)) for feature in features]
 
 
 class Bm25Ranker(_Postings):
@@ -130,7 +134,7 @@ class Bm25Ranker(_Postings):
         limit = math.fsum(weights.values())
         if not limit or not slots:
             return dict.fromkeys(slots, 0.0)
-        mean = self._total / len(slots) or 1.0
+        mean = self.mean_size or 1.0
         flat, steep = _K1 * (1 - _B), _K1 * _B / mean
         damping = [flat + steep * size for size in self._sizes]
         sums = [0.0] * len(damping)

@@ -193,7 +193,9 @@ def _scores(
     found = ([segment.holders(term) for segment in segments] for term in query)
     texts = sum((segment.count for segment in segments), others[0])
     total = sum((segment.total for segment in segments), others[1])
-    scores, limit = bm25(found, lambda n: segments[n].messages.lengths, texts, total)
+    scores, limit = bm25(
+        ((sum(map(len, parts)), parts) for parts in found), lambda n: segments[n].messages.lengths, texts, total
+    )
     return {place: score / limit for place, score in scores.items()}
 
 

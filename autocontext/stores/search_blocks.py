@@ -13,7 +13,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, pairwise, repeat
 from typing import Any
@@ -108,27 +108,42 @@ class Block:
         """A text with one of a term's `signs` in it if a text of the block holds the term."""
         return self._lowered + utf8(self._runs)
 
-    def holders(self, term: str) -> Counter[int]:
-        """How often each text that holds a term holds it, by the text's number.
+    def holders(self, term: str, among: Iterable[int] | None = None) -> Counter[int]:
+        """How often each text (`among`: of these) that holds a term holds it, by the text's number.
 
         A single sign of a script without spaces is found in any run.
         """
         if is_cjk(term):
-            return self._count({term: 1}, self._runs, self._places[2]) if term in self._runs else Counter()
+            return self._count({term: 1}, self._runs, self._places[2], among) if term in self._runs else Counter()
         codes = self._codes(term)
-        return self._count(codes, self._text, self._places[1]) if codes else Counter()
+        return self._count(codes, self._text, self._places[1], among) if codes else Counter()
 
     def containing(self, piece: str) -> Counter[int]:
         """How often each text holds a chunk with these characters in it, in any case, by the text's number."""
         if is_cjk(piece):
             return self.holders(piece)
+        codes = self._codes_with(piece)
+        return self._count(codes, self._text, self._places[1]) if codes else Counter()
+
+    def occurrences(self, text: str, *, piece: bool = False) -> int:
+        """How often the chunks with a term occur, or those with a piece; a line break in it begins a chunk."""
+        if is_cjk(text):
+            return self._runs.count(text)
+        return sum(map(self._times.__getitem__, self._codes_with(text) if piece else self._codes(text)))
+
+    @cached_property
+    def _times(self) -> Counter[str]:
+        return Counter(self._text)
+
+    def _codes_with(self, piece: str) -> dict[str, int]:
+        """The characters that stand for the chunks with a piece."""
         codes: dict[str, int] = {}
         lowered, sign = self._lowered, utf8(piece)
         at = lowered.find(sign)
         while at >= 0:
-            codes[_code(self._line(at))] = 1
-            at = lowered.find(sign, lowered.find(b"\n", at))
-        return self._count(codes, self._text, self._places[1]) if codes else Counter()
+            codes[_code(self._line(at + 1))] = 1
+            at = lowered.find(sign, lowered.find(b"\n", at + 1))
+        return codes
 
     def _codes(self, term: str) -> dict[str, int]:
         """The characters that stand for the chunks with this term, and how often each chunk has it."""
@@ -143,9 +158,29 @@ class Block:
                 at = lowered.find(root, end)
         return codes
 
-    def _count(self, signs: Mapping[str, int], text: str, ends: Sequence[int]) -> Counter[int]:
+    def texts(self, step: int) -> Iterator[str]:
+        """Every so manyth text as its words: the chunks, and the runs."""
+        chunks = self._vocabulary.split(b"\n")
+        _, ends, run_ends = self._places
+        for n in range(0, len(ends), step):
+            words = (chunks[_number(code)].decode(*_UTF8) for code in self._text[ends[n - 1] if n else 0 : ends[n]])
+            yield " ".join((*words, self._runs[run_ends[n - 1] if n else 0 : run_ends[n]]))
+
+    def _count(
+        self, signs: Mapping[str, int], text: str, ends: Sequence[int], among: Iterable[int] | None = None
+    ) -> Counter[int]:
         first = self._places[0]
         counts: Counter[int] = Counter()
+        if among is not None:
+            for n in (i - first for i in among if first <= i < first + len(ends)):
+                start, end = ends[n - 1] if n else 0, ends[n]
+                if len(signs) > _FEW:
+                    times = sum(map(signs.get, text[start:end], repeat(0)))
+                else:
+                    times = sum(times * text.count(sign, start, end) for sign, times in signs.items())
+                if times:
+                    counts[first + n] = times
+            return counts
         if len(signs) > _FEW:
             either = re.compile(f"[{''.join(map(re.escape, signs))}]") if len(signs) <= _MANY else None
             for i, (start, end) in enumerate(pairwise([0, *ends]), first):
@@ -179,19 +214,22 @@ def telling(words: list[str]) -> list[str]:
 
 
 def bm25(
-    found: Iterable[Sequence[Mapping[int, int]]], lengths: Callable[[int], Sequence[int]], texts: int, total: int
+    found: Iterable[tuple[float, Sequence[Mapping[int, int]]]],
+    lengths: Callable[[int], Sequence[int]],
+    texts: int,
+    total: int,
 ) -> tuple[dict[tuple[int, int], float], float]:
     """The scores of texts by their part and place in it, and the limit that no score reaches.
 
-    `found` has, for each word and each part, how often which text holds the word; `lengths` gives those of a part's
-    texts, in words, and `total` is the length of all `texts`. BM25 (Robertson and Walker 1994) with the inverse
-    document frequency of Lucene.
+    `found` has, for each word, how many texts hold it, and for each part how often which text does; `lengths` gives
+    those of a part's texts, in words, and `total` is the length of all `texts`. BM25 (Robertson and Walker 1994) with
+    the inverse document frequency of Lucene.
     """
     mean = total / texts if total else 1.0
     scores: dict[tuple[int, int], float] = {}
     limit = 0.0
-    for parts in found:
-        weight = rarity(sum(map(len, parts)), texts)
+    for holders, parts in found:
+        weight = rarity(holders, texts)
         limit += weight
         for n, counts in enumerate(parts):
             for i, times in counts.items():
@@ -262,3 +300,8 @@ def _ends(texts: Sequence[str]) -> list[int]:
 def _code(line: int) -> str:
     """The character for a line of the vocabulary."""
     return chr(line if line < _SURROGATES.start else line + len(_SURROGATES))
+
+
+def _number(code: str) -> int:
+    """The line of a character."""
+    return ord(code) - (len(_SURROGATES) if ord(code) >= _SURROGATES.stop else 0)

@@ -22,7 +22,7 @@ IsFailure: TypeAlias = Callable[[ToolResultBlock], bool]
 
 _BEGINS = re.compile(
     r"""\s*+(?:
-        (?:[\w.]*(?:error|exception)|fatal|panic|traceback|failed|failure)\b(?=\s*(?:[:!\[(]|\#?\d|$|\n|\r))
+        (?:[\w.]*(?:error|exception)|fatal|panic|traceback|failed|failure)\b(?![^\w\n]{0,9}0(?!\.?\w))(?=\s*(?:[:!\[(]|\#?\d|$|\n|\r))
         | (?:error|fatal|exception)\s+(?:while|when|in\s+tool|executing|calling|running|reading|writing|opening)\b
         | traceback\s+\(most\s+recent\s+call\s+last\)
         | (?:command\s++)?(?:exit(?:ed)?|exit\s+code|exit\s+status|return\s*code)\s*+(?:with\s++)?

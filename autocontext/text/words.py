@@ -154,7 +154,7 @@ def weak_signs(run: str) -> list[bool]:
     return weak
 
 
-def rarity(holders: int, texts: int) -> float:
+def rarity(holders: float, texts: int) -> float:
     """The inverse document frequency of a word that `holders` of `texts` texts hold.
 
     Lucene's: ln(1 + (N - n + 0.5) / (n + 0.5)), above 0 even for a word in every text.

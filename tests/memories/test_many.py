@@ -2,6 +2,8 @@
 
 import asyncio
 from contextlib import closing
+from itertools import product
+from random import Random
 
 import pytest
 
@@ -174,12 +176,41 @@ def test_an_encrypted_index_says_nothing(tmp_path) -> None:
                 MemoryBlock.unpacked(body)
 
 
-def test_frequent_words_choose_no_more_candidates_than_are_missing() -> None:
-    rows = [(f"{i}", f"machine {i}", "[]", "context") for i in range(3000)]
-    blocks = [MemoryBlock.of(rows[start : start + 1000]) for start in (0, 1000, 2000)]
-    assert len(candidates(blocks, "machine")) == 1000
-    found = candidates(blocks, "machine 2077")
-    assert (found[0], len(found)) == ("2077", 1001)
+def block_of(contents):
+    return MemoryBlock.of([(content, content, "[]", "context") for content in contents])
+
+
+def test_a_frequent_word_leads_to_no_more_than_20_000_memories() -> None:
+    blocks = [block_of(f"machine {i}" for i in range(1000)), *[block_of(["machine"] * 1000)] * 29]
+    assert len(candidates(blocks, "machine")) == 20_000
+    assert (candidates(blocks, "machine 77")[0], len(candidates(blocks, "machine 77"))) == ("machine 77", 20_000)
+
+
+def test_a_memory_is_found_by_its_words_though_each_is_frequent() -> None:
+    words = (
+        "Anna Bruno Carla David Elena Felix Greta Henry", "paints bought sold repairs teaches studies borrows breaks",
+        "用户 pianos docker chess sushi violins python bikes", "Munich Paris Lisbon Oslo Vienna Prague Madrid Bonn",
+    )  # fmt: skip
+    facts = [" ".join(fact) for fact in product(*(row.split() for row in words))]
+    Random(1).shuffle(facts)
+    blocks = [block_of(facts[start : start + 1000]) for start in range(0, len(facts), 1000)]
+    assert [candidates(blocks, fact)[0] for fact in facts[::100]] == facts[::100]
+
+
+def test_the_score_of_a_memory_stays_when_a_user_gets_an_index(tmp_path) -> None:
+    with MemoryStore(tmp_path / "a.db") as store:
+        filled(store, FEW - 2)
+        store.add("Is allergic to peanuts and hazelnuts", **USER)
+        store.add("咖啡店的经理对花生过敏", **USER)
+        queries = ("Which food is she allergic to?", "machine 77", "Which printer?", "谁对花生过敏")
+
+        def scores():
+            return [store.search(query, **USER, limit=1)[0].score for query in queries]
+
+        before = scores()
+        store.add("Something else entirely", **USER)
+        assert scores() == pytest.approx(before, abs=0.03)
+        assert blocks(store)
 
 
 def test_a_copy_is_indexed_anew(tmp_path) -> None:

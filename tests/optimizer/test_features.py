@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import math
 import weakref
 from typing import Any
@@ -110,6 +111,7 @@ def test_focus_tools_and_preferences() -> None:
 def test_memories_of_other_sources_are_merged_scored_and_cut() -> None:
     foreign: list[Any] = [
         {"role": "memory", "source": "ltm", "content": "Likes tea", "relevance_score": 0.95},
+        {"source": "ltm", "role": "memory", "content": "Likes tea", "relevance_score": 0.95},
         {"role": "memory", "source": "ltm", "content": "LIKES TEA", "relevance_score": 0.2},
         {"role": "rag", "content": "no score"},
         {"role": "memory", "content": "pinned one", "relevance_score": 0.0, "pinned": True},
@@ -119,12 +121,32 @@ def test_memories_of_other_sources_are_merged_scored_and_cut() -> None:
     items = ContextSelector().optimize_memory_context(state)
     assert items[0]["content"] == "pinned one"
     assert items[1]["content"] == "Likes tea"
-    assert "LIKES TEA" not in [i["content"] for i in items if isinstance(i, dict) and "content" in i]
+    contents = [i["content"] for i in items if isinstance(i, dict) and "content" in i]
+    assert (contents.count("Likes tea"), contents.count("LIKES TEA")) == (1, 1), "only what is wholly equal is one"
     assert "a bare text" in items
     few = ContextSelector(StateConfig(max_memory_context_size=2)).optimize_memory_context(state)
     assert few == items[:2]
     with pytest.raises(ConfigError, match=r"memory_context\[0\]"):
         SessionState("s", memory_context=[object()])
+
+
+def test_entries_of_the_caller_s_that_do_not_fit_are_stored_first(store: SqliteContentStore) -> None:
+    head = "Company handbook, chapter 4 'Travel', internal, version 2026-01, classification: confidential. " * 2
+    entries = [{"source": "rag", "text": f"{head} {n} \ud800", "relevance_score": n / 100} for n in range(60)]
+    state = SessionState("s", memory_context=[*entries, entries[0]])
+    after, report = StateOptimizer(store=store).optimize(state)
+    assert after.memory_context == entries[:39:-1]
+    [dropped] = report.dropped
+    assert (dropped.message_ids, dropped.reason, report.retrievable) == ((), "memory context", 1.0)
+    page = store.read(dropped.ref)
+    assert page is not None
+    assert [json.loads(line) for line in page.text.split("\n")] == entries[:40]
+    assert report.original_bytes > sum(len(entry["text"]) for entry in entries)
+    again, report = StateOptimizer(store=store).optimize(after)
+    assert (again, report.dropped) == (after, ())
+    pinned = [{"content": f"rule {n}", "pinned": True} for n in range(30)]
+    after, _ = StateOptimizer(store=store).optimize(SessionState("s", memory_context=pinned))
+    assert after.memory_context == pinned
 
 
 def test_a_score_may_be_larger_than_a_float_and_one_that_is_none_counts_as_none() -> None:
@@ -206,7 +228,7 @@ def test_the_detector_decides_which_results_the_context_names(store: SqliteConte
         "Traceback (most recent call last):\n  ...", "fatal: not a git repository", "KeyError: 'a'", "  \n Error!\n",
         '{"error": "no such user"}', '{"ok": false, "status": "error"}', '{"exit_code": 2, "stdout": ""}',
         "Command exited with code 1", "exit code: 127", "exit status 2", "Failed: no route", "错误：文件不存在",
-        "error while reading /a", '{"isError": true}',
+        "error while reading /a", '{"isError": true}', "Failed: 10, passed: 2", "Error: 0x80070005", "Error: 0.5 of 1",
         "meta=None content=[TextContent(type='text', text='no such file', annotations=None)] isError=True",
         '{"content": [{"type": "text", "text": "no such file"}], "isError": true}',
         "content=[TextContent(type='text', text='Error: x', annotations=None)] isError=False",
@@ -222,6 +244,7 @@ def test_failures(text: str) -> None:
         "", "Docs page: Error handling in Python", "Error handling in Python is done by exceptions", "no errors found",
         "0 errors, 0 warnings", "exit code 0", "exited with code 0", '{"error": null, "data": 1}', '{"exit_code": 0}',
         '{"errors": []}', '[{"error": "in a list"}]', "The fatal flaw", '{"error": "cut off', "Errors: 0",
+        "Failed: 0, Passed: 118", "FAILED 0 of 12", "Error: 0 errors found",
         "errorless", "exception-free code", "1: def error(): pass", '{"exit_code": false}',
         "meta=None content=[TextContent(type='text', text='a page on errors', annotations=None)] isError=False",
         '{"content": [{"type": "text", "text": "isError=True"}], "isError": false}',
@@ -316,6 +339,32 @@ def test_a_file_is_what_a_key_for_files_names(store: SqliteContentStore) -> None
     assert files == [f"by_{key}" for key in keys]
 
 
+@pytest.mark.parametrize("is_error", [False, True])
+def test_a_state_saved_at_every_turn_counts_what_happened(store: SqliteContentStore, is_error: bool) -> None:
+    error = "NOPE" if is_error else "Error: connection refused, the host may be down; nothing was written"
+    optimizer = StateOptimizer(store=store)
+    state = SessionState("s")
+    for turn in range(8):
+        new = [user(f"request {turn}")]
+        for n, text in enumerate([error * 3, error * 3, f"row {turn}"]):
+            call, result = exchange(f"{turn}-{n}", "query", text, id=turn)
+            new += [call, tool_result(result.tool_results[0].id, text, is_error=is_error and n < 2)]
+        after, report = optimizer.optimize(state.changed(messages=[*state.messages, *new, assistant(f"answer {turn}")]))
+        assert report.errors["total_errors"] == report.errors["tools_with_errors"]["query"] == 2 * (turn + 1)
+        state = after
+    facts = state.messages[0].metadata["summary_metadata"]
+    assert facts["tools"]["query"] == [facts["requests"], 2 * facts["requests"]]
+    assert facts["calls"]["query(id=0)"] == [1, 2]
+    assert facts["errors"][0].startswith(f"query(id=0): {error[:40]}")
+
+
+def test_a_failure_that_became_a_line_is_no_good_result(store: SqliteContentStore) -> None:
+    failures = [m for i in range(6) for m in exchange(i, "query", "Error: refused, " * 20, id=1)]
+    state, _ = StateOptimizer(store=store).optimize(SessionState("s", messages=failures))
+    assert "Same result" in state.messages[1].tool_results[0].text
+    assert [item for item in state.memory_context if item["source"] == "tool_results"] == []
+
+
 def test_a_summary_is_written_from_17_messages_on(store: SqliteContentStore) -> None:
     for messages in (rounds(4), [*rounds(4), user("and now?")]):
         state, _ = StateOptimizer(store=store).optimize(SessionState("s", messages=messages))
@@ -361,6 +410,17 @@ def test_a_model_may_add_a_paragraph_and_its_failure_costs_nothing(store: Sqlite
     assert "By a model." in asynchronous.messages[0].text
 
 
+def test_a_model_that_is_only_asynchronous_is_asked_by_both_forms(store: SqliteContentStore) -> None:
+    class Asynchronous:
+        async def acomplete(self, _: Any) -> ModelReply:
+            return ModelReply(text="By a model.")
+
+    state = SessionState("s", messages=rounds(10))
+    optimizer = StateOptimizer(store=store, model=Asynchronous())
+    for after, _ in (optimizer.optimize(state), asyncio.run(optimizer.aoptimize(state))):
+        assert "By a model." in after.messages[0].text
+
+
 # ---------------------------------------------------------------------------------------------- limits and storing
 def test_limits_hold_unconditionally_and_last(store: SqliteContentStore) -> None:
     one_round = [user("one long task"), *[m for i in range(60) for m in exchange(i, "step", f"result {i}", n=i)]]
@@ -398,11 +458,14 @@ def test_a_failing_store_keeps_everything() -> None:
         def put(self, *_: Any, **__: Any) -> ContentInfo:
             raise StoreError("the disk is full")
 
-    state = SessionState("s", messages=rounds(10, chars=2_000))
+    entries = [{"content": f"memory {n}", "relevance_score": 1 - n / 100} for n in range(30)]
+    state = SessionState("s", messages=rounds(10, chars=2_000), memory_context=entries)
     after, report = StateOptimizer(store=Full(":memory:")).optimize(state)
     assert after.messages == state.messages
+    assert after.memory_context == entries
     assert report.dropped == ()
-    assert report.kept[0] == "summary: StoreError: the disk is full"
+    reasons = [reason.split(":")[0] for reason in report.kept]
+    assert reasons == ["summary", "large result", "memory context"]
     assert report.retrievable == 1.0
 
 

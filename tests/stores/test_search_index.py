@@ -93,6 +93,10 @@ def test_texts_go_on_in_further_blocks(said, most):
     [whole] = [Block(texts.__getitem__) for texts in plain.blocks()]
     for term in set(terms(" ".join(said))):
         assert sum((block.holders(term) for block in blocks), Counter()) == whole.holders(term)
+        for block in (*blocks, whole):
+            those = {i: n for i, n in block.holders(term).items() if i % 2}
+            assert block.holders(term, range(1, len(said) + 1, 2)) == those
+    assert [Counter(terms(text)) for text in whole.texts(1)] == [Counter(terms(text)) for text in said]
 
 
 @pytest.mark.parametrize("forms", [9, 60, 3_600])
@@ -100,6 +104,11 @@ def test_a_word_with_many_forms_is_counted_in_each_text(forms):
     said = [" ".join(f"req.{i:x}g req.{i:x}g.req" for i in range(start, forms, 3)) for start in range(3)] + ["nothing"]
     [(_, segment)] = segments(0, added(*said))
     assert segment.holders("req") == looked_through(said, "req")
+    block = block_of(said)
+    assert block.holders("req", [2, 3]) == {2: block.holders("req")[2]}
+    assert block.occurrences(stem("nothing")) == block.occurrences("\nnoth", piece=True) == 1
+    assert block.occurrences("\nothi", piece=True) == 0
+    assert block.occurrences("req") == block.occurrences("req", piece=True) == 2 * forms
 
 
 ENDINGS = ("", "s", "es", "ies", "y", "ing", "ed", "er", "ly", "ation", "isation", "ize", "ically", "ments", "e", "'s")
