@@ -34,8 +34,6 @@ _SHARE_OF_SPAN = 0.4
 """Largest note of a span that is not the whole past, as a share of the span."""
 _FOLD_WITHOUT_LEDGER = 0.05
 """Share of the window that a fold's note may take where the configuration leaves the work ledger out."""
-_LONGEST_NAME = 60
-"""Characters of a tool's name in a list of them."""
 
 
 class NoteWriter:
@@ -226,5 +224,5 @@ def ledger_head(numbers: Runs, calls: Counter[str]) -> str:
     span = ""
     if size:
         span = f" ({rendering.numbers_of(numbers.pairs[0][0], numbers.pairs[-1][1])})"
-    tools = ", ".join(f"{rendering.one_line(name[:_LONGEST_NAME])} {n}x" for name, n in calls.most_common(8))
+    tools = ", ".join(f"{name} {n}x" for name, n in calls.most_common(8))
     return f"{size} earlier message{'s' if size != 1 else ''}{span}" + (f"; calls: {tools}" if tools else "")
