@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 from autocontext.compression.limits import Limits
 from autocontext.compression.loading import Loading
 from autocontext.compression.restoring import enlarging_entries, is_readable, made_for_less, restore_entries
-from autocontext.compression.runner import PassRunner
+from autocontext.compression.runner import PassRunner, Wanted
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig, as_config, config_of
 from autocontext.errors import (
@@ -41,9 +41,9 @@ from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.formats.refusals import is_too_long, times_too_long
 from autocontext.formats.usage import input_tokens_of, is_summed
 from autocontext.history import numbering, state
-from autocontext.history.answering import Answering
+from autocontext.history.answering import open_calls
 from autocontext.history.children import child_id, child_of, id_at, split
-from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
+from autocontext.history.entries import Added, Cleared, Ended, Entry, Forgotten, Offloaded, Removed
 from autocontext.history.following import follow_entries
 from autocontext.history.log import Log, ViewChange
 from autocontext.history.requests import open_request, without_lost_reasoning
@@ -147,7 +147,6 @@ class AutoContextMemory(ProviderMessages, Closing):
         self.set_overhead()
         self._last_read: Sequence[str] = ()
         """Ids of the view when it was read last, to be sent."""
-        self._answering = Answering()
         self._recovered = (-1, 0)
         """Number of entries, and the correction of the view, after the last refusal that a pass has helped."""
         self._count_cache: dict[int, tuple[Msg, int]] = {}
@@ -329,6 +328,15 @@ class AutoContextMemory(ProviderMessages, Closing):
         with self._lock:
             return open_request(self._log)
 
+    def close_request(self) -> None:
+        """Say that a run has ended and nothing is open, for one that ends with a tool's result instead of a reply.
+
+        Does nothing while a call waits for its result. The adapters do it where a framework tells them of the end.
+        """
+        with self._lock:
+            if self.open_request is not None and not open_calls(self._log):
+                self._journal.append_with_retry(Ended())
+
     @property
     def token_count(self) -> int:
         """Tokens of the working view and the overhead (see `set_overhead`)."""
@@ -341,7 +349,7 @@ class AutoContextMemory(ProviderMessages, Closing):
     @property
     def counter(self) -> TokenCounter:
         """The counter of this memory; one of your own counts as bytes / 4 what it fails on."""
-        return self._token_sum.counter
+        return self._tokens.counter
 
     def set_overhead(self, *parts: str | Mapping[str, Any]) -> None:
         """Count what is sent with the messages: system texts and tool schemas. Replaces those of an earlier call.
@@ -499,19 +507,18 @@ class AutoContextMemory(ProviderMessages, Closing):
         `target_ratio` would leave it nothing to do. `max_token` overrides the window for this pass, in tokens; then
         `target_ratio` holds. `focus` ("the billing bug") is what its notes keep first and in most detail.
         """
-        return self._pass_runner.run(**self._asked(force, max_token), focus=focus)
+        return self._pass_runner.run(**self._wanted(force, max_token, focus))
 
     async def acompress_if_needed(
         self, *, force: bool = False, max_token: int | None = None, focus: str = ""
     ) -> CompressionReport:
         """`compress_if_needed` without blocking the event loop."""
-        return await self._pass_runner.arun(**self._asked(force, max_token), focus=focus)
+        return await self._pass_runner.arun(**self._wanted(force, max_token, focus))
 
-    def _asked(self, force: bool, max_token: int | None) -> dict[str, Any]:
+    def _wanted(self, force: bool, max_token: int | None, focus: str) -> Wanted:
         # AgentScope-Java's strategies do with `force` what they do when a pass is due.
         goes_further = force and max_token is None and "shorten" in self.config.strategies
-        ratio = self._pass_runner.asked_ratio if goes_further else None
-        return {"force": force, "max_token": max_token, "target_ratio": ratio}
+        return {"force": force, "max_token": max_token, "goes_further": goes_further, "focus": focus}
 
     def compress_if_idle(self) -> CompressionReport:
         """Run a pass if the provider's prompt cache has expired (`cache_ttl`) and the view is worth one.
@@ -920,27 +927,7 @@ def learn_usage(memory: AutoContextMemory, sent: Iterable[Msg], usage: Any, answ
                 memory._use_count(tokens, ids)  # noqa: SLF001 (without a warning)
 
 
-def answer_of(memory: AutoContextMemory, call_id: str) -> Msg | None:
-    """The message that answers the newest call of this id, as it was added; None without one, or if it was removed."""
+def in_log(memory: AutoContextMemory, read: Callable[[Log], T]) -> T:
+    """What `read` finds in the memory's log, which is whole and stays as it is meanwhile."""
     with memory._lock:  # noqa: SLF001 (as above)
-        found = memory._answering.answer(memory._log, call_id)  # noqa: SLF001 (as above)
-        return found if found is not None and holds(memory, found) else None
-
-
-def open_calls(memory: AutoContextMemory) -> dict[str, int]:
-    """The calls in view without an answer there, by id, with the number of the message that makes each."""
-    waiting: dict[str, str] = {}
-    with memory._lock:  # noqa: SLF001 (as above)
-        for msg in memory.messages:
-            for result in msg.tool_results:
-                waiting.pop(result.id, None)
-            waiting.update((use.id, msg.id) for use in msg.tool_uses)
-        # By its number a call is known also when a pass has made its message shorter.
-        return {call: next(iter(memory._log.numbers([id_])), 0) for call, id_ in waiting.items()}  # noqa: SLF001
-
-
-def holds(memory: AutoContextMemory, msg: Msg) -> bool:
-    """Whether this very message was added, and is in view or behind a note in view."""
-    with memory._lock:  # noqa: SLF001 (as above)
-        log = memory._log  # noqa: SLF001 (as above)
-        return log.messages.get(msg.id) == msg and not {*log.numbers([msg.id])}.isdisjoint(log.numbers(log.view_ids))
+        return read(memory._log)  # noqa: SLF001 (as above)

@@ -27,27 +27,30 @@ _KEYS = re.compile(
     | (?:(?<![A-Za-z0-9_])|(?<=\\[bfnrtv])|(?<=\\u[0-9a-fA-F]{4}))(?:
         # Models: OpenAI, Anthropic, OpenRouter, DashScope; Groq; Perplexity; xAI; Replicate; Hugging Face.
         sk-[\w-]{16,} | gsk_\w{40,} | pplx-\w{40,} | xai-\w{40,} | r8_\w{30,} | (?:hf|api_org)_[A-Za-z0-9]{30,}
-        # Agents: Tavily, Firecrawl, LangSmith.
-        | tvly-[\w-]{24,} | fc-[0-9a-f]{32}\b | lsv2_(?:pt|sk)_\w{30,}
+        # Agents: Tavily, Firecrawl, LangSmith, Pinecone.
+        | tvly-[\w-]{24,} | fc-[0-9a-f]{32}\b | lsv2_(?:pt|sk)_\w{30,} | pcsk_\w{40,}
         # Code: GitHub, GitLab, npm, PyPI, RubyGems, Docker, Atlassian, Postman.
         | gh[pousr]_[A-Za-z0-9]{30,} | github_pat_\w{30,} | gl(?:pat|dt|rt|ptt|cbt|ft|soat|agent|oas)-[\w.-]{16,}
         | npm_[A-Za-z0-9]{30,} | pypi-[\w-]{30,} | rubygems_[0-9a-f]{40,} | dckr_(?:pat|oat)_[\w-]{20,}
         | ATATT[\w=-]{30,} | PMAK-[0-9a-f]{24}-[0-9a-f]{30,}
-        # Clouds: AWS, Google, DigitalOcean, Databricks, Heroku, Vault, Terraform, Pulumi, Doppler, Supabase, Netlify
+        # Clouds: AWS, Google, DigitalOcean, Databricks, Heroku, Vault, Terraform, Pulumi, Doppler, Supabase, Netlify,
+        # Fly.
         | (?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b | AIza[\w-]{30,} | ya29\.[\w-]{20,} | GOCSPX-[\w-]{20,}
         | do[opr]_v1_[0-9a-f]{40,} | dapi[0-9a-f]{32}(?:-\d)?\b | HRKU-[\w-]{30,} | hv[sbr]\.[\w-]{20,}
         | \w{14}\.atlasv1\.[\w-]{40,} | pul-[0-9a-f]{40} | dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{30,}
         | pscale_(?:tkn|pw|oauth)_[\w.-]{30,} | sbp_[0-9a-f]{40} | sb_secret_[\w-]{20,}
-        | nfp_[A-Za-z0-9]{30,}
+        | nfp_[A-Za-z0-9]{30,} | fm[12][ar]?_[A-Za-z0-9+/=]{30,}
         # Messages and mail: Slack, Telegram, Discord, SendGrid, Twilio, Mailgun, Mailchimp.
         | xox[abeprs][.-][\w.-]{10,} | xapp-\d-[\w-]{20,} | hooks\.slack\.com/services/[\w/]{20,}
-        | \d{8,10}:AA[\w-]{33}(?![\w-]) | [MNO][\w-]{23,26}\.[\w-]{6}\.[\w-]{27,} | SG\.[\w-]{16,}\.[\w-]{30,}
-        | SK[0-9a-f]{32}\b | key-[0-9a-f]{32}\b | [0-9a-f]{32}-us\d{1,2}\b
-        # Money and others: Stripe, Square, Shopify, Linear, Notion, Airtable, Figma, Grafana, New Relic, Sentry, age.
-        | [sr]k_(?:live|test)_[A-Za-z0-9]{16,} | whsec_[\w+/=]{20,} | sq0(?:atp|csp)-[\w-]{20,}
+        | (?:bot)?\d{8,10}:AA[\w-]{32,33}(?![\w-]) | [MNO][\w-]{23,26}\.[\w-]{6}\.[\w-]{27,}
+        | SG\.[\w-]{16,}\.[\w-]{30,} | SK[0-9a-f]{32}\b | key-[0-9a-z]{32}\b | [0-9a-f]{32}-us\d{1,2}\b
+        # Money and others: Stripe, Square, Facebook, Shopify, Linear, Notion, Airtable, Figma, Grafana, New Relic,
+        # Sentry, age.
+        | [sr]k_(?:live|test)_[A-Za-z0-9]{16,} | whsec_[\w+/=]{20,} | sq0(?:atp|csp)-[\w-]{20,} | EAA[AC][\w-]{50,}
         | shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32} | lin_api_\w{30,} | (?:secret|ntn)_[A-Za-z0-9]{40,}
         | pat[A-Za-z0-9]{14}\.[0-9a-f]{60,} | fig[dou]r?_[\w-]{30,} | gl(?:sa|c)_[\w=+/]{30,}
-        | NR(?:AK|JS|II)-[\w-]{20,} | sntry[su]_[\w=+/-]{30,} | AGE-SECRET-KEY-1[A-Z0-9]{50,}
+        | NR(?:AK|JS|II)-[\w-]{20,} | sntry[su]_[\w=+/-]{30,} | [0-9a-f]{32}(?=@[\w.]+\.sentry\.io)
+        | AGE-SECRET-KEY-1[A-Z0-9]{50,}
     )"""
 )
 _NOT_A_SECRET = (
@@ -68,11 +71,13 @@ _NAMED_VALUE = re.compile(
         (?=[\w-]*(?:(?P<certain>{_CERTAIN}|authorization)|(?<!max[_-])token(?!s|i)))
         {_ABOUT}
         (?P<name>                                           # it stays, so that a summary can mention it
-            --[\w-]++(?:=|[ \t]+|{_QUOTE}\s*,\s*(?={_QUOTE}[^-])) | [\w-]++(?:{_QUOTE})?[ \t]*(?::|=(?![=>])|=>)[ \t]*
+            (?P<option>--)[\w-]++(?:=|[ \t]+|{_QUOTE}\s*,\s*(?={_QUOTE}[^-]))
+            | [\w-]++(?:{_QUOTE})?[ \t]*(?::|=(?![=>])|=>)[ \t]*
         )
         (?P<quote>{_QUOTE})?+
         (?P<scheme>(?:(?:bearer|basic|digest|token|apikey)[ ]+)?+)
-        (?(certain)|(?=[^\s"',;]{{0,100}}\d)(?=[^\s"',;]{{0,100}}[a-z]))    # in code most tokens are expressions
+        (?(certain)|(?(option)(?=[^\s"',;]{{12}})|(?=[^\s"',;]{{0,100}}\d)(?=[^\s"',;]{{0,100}}[a-z])))
+                                                            # in code most tokens are expressions
         (?:
             (?(quote)
                 (?![$<{{%]|(?:{_NO_VALUE})(?P=quote))
@@ -86,16 +91,25 @@ _ASSIGNED = re.compile(
     rf"""(?ix)(?<![\w-])
         (?=[\w-]*(?:(?P<certain>{_CERTAIN})|(?<!max[_-])token(?!s|i)))
         {_ABOUT}
-        (?P<name>[\w-]++=)
+        (?P<name>(?-i:(?P<variable>[A-Z0-9_]++=))|[\w-]++=)
         (?!\[redacted\]|["'`<%]|\$[{{(]|(?-i:\$[A-Z_]+\b)|\{{\{{|\{{[A-Za-z_.]{{1,100}}+\}}|(?:{_NO_VALUE})\b
            |[\w.]{{1,100}}+(?:\([^\s()]{{0,100}}\)|\[[^\s\[\]]{{0,100}}\]))          # variables, places, calls
-        (?(certain)|(?:(?=[^\s"',;]{{0,100}}\d)|(?=[A-Za-z]{{12}})(?-i:(?=[a-z]*[A-Z]+[a-z]+[A-Z]))))
+        (?(certain)|(?(variable)(?=[\w-]{{12}})
+            |(?:(?=[^\s"',;]{{0,100}}\d)|(?=[A-Za-z]{{12}})(?-i:(?=[a-z]*[A-Z]+[a-z]+[A-Z])))))
         [^\s"'`\\,;<>]{{6,}}+"""
 )
 """`NAME=value` without blanks, as in settings of a shell, whatever signs the value has."""
 _IN_CONNECTION = re.compile(
     r"(?i)((?:^|;)\s*(?:password|pwd|\w{0,20}accesskey|accountkey)=)(?!\[redacted\])[^;\s\"']{4,}(?=;)"
 )
+_ARGUMENT = re.compile(
+    rf"""(?x){_NAME}(?P<before>
+            (?:mysql|mariadb)(?:-?(?:dump|admin|import|show))?\ (?:[^\n|;&]{{0,300}}?\ )?-p | sshpass\ +-p\ ?
+            | login\ +\S{{1,100}}\ +password\ +
+            | redis-cli\ (?:[^\n|;&]{{0,300}}?\ )?(?:-a|--pass)\ + | docker\ +login\ (?:[^\n|;&]{{0,300}}?\ )?-p\ +
+        )(?P<quote>{_QUOTE})?(?![\s"'$-])(?(quote)(?:(?!(?P=quote))[^\r\n])+|[^\s"'\\|;&]+)"""
+)
+"""Passwords that a program's own option takes, and those of a netrc."""
 _HEADERS = re.compile(
     rf"""(?ix)({_WORD}bearer\s+)(?=[\w.~+/-]*\d)[\w.~+/-]{{16,}}=*
         | ([?&](?:sig|signature|x-amz-signature|x-amz-security-token|x-goog-signature|key|auth)=)[\w%+/.=-]{{16,}}"""
@@ -140,11 +154,13 @@ _IN_URL = re.compile(r"(\w://[^\s:/@\"'<>]*:)(?![/\[]|\[redacted\])[^\s/\"'<>]+(
 def redact_secrets(text: str) -> str:
     """The text with "[redacted]" in place of anything that looks like a key, token or password.
 
-    It knows the published formats of some fifty services' keys, private keys, JSON Web Tokens, passwords in URLs and
-    connection strings, authorization headers and cookies, and values of names such as `api_key` and `DB_PASSWORD`.
+    It knows the published formats of some fifty services' keys, private keys, JSON Web Tokens, passwords in URLs,
+    connection strings and options of a few programs, authorization headers and cookies, and values of names such as
+    `api_key` and `DB_PASSWORD`.
     """
     text = _without_logins(_IN_URL.sub(rf"\1{REDACTED}", _KEYS.sub(REDACTED, text)))
     text = _HEADERS.sub(lambda m: f"{m[m.lastindex or 0]}{REDACTED}", text)
+    text = _ARGUMENT.sub(lambda m: f"{m['before']}{m['quote'] or ''}{REDACTED}", text)
     text = _NAMED_VALUE.sub(lambda m: f"{m['name']}{m['quote'] or ''}{m['scheme']}{REDACTED}", text)
     return _ASSIGNED.sub(rf"\g<name>{REDACTED}", _IN_CONNECTION.sub(rf"\1{REDACTED}", text))
 

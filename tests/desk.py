@@ -59,17 +59,10 @@ class Desk:
             self.token_sum.update(self.log.record(Added(message=m)))
 
     def fold(
-        self, *, messages: float = 0, tokens: float = 0, asks: bool = False, last_resort: bool = False
+        self, *, messages: float = 0, tokens: int = 0, asks: bool = False, last_resort: bool = False
     ) -> list[Proposal]:
         """The proposals of a fold that should remove these messages and tokens from the view."""
-        fold = Fold(
-            self.config,
-            self.hand_over,
-            excess_messages=messages,
-            excess_tokens=tokens,
-            asks=asks,
-            last_resort=last_resort,
-        )
+        fold = Fold(self.config, self.hand_over, (messages, tokens), asks=asks, last_resort=last_resort)
         return fold.propose(self.view)
 
     def make(self, proposals: Sequence[Proposal], answers: Sequence[str] = (), *, spare: int = 0) -> Applied:

@@ -51,6 +51,8 @@ HARMLESS = [
     "curl -fsS https://example.org/a?b=c; docker run -u 1000:1000 x && curl -s x | sudo -u ann: sh\nsort -b a=b",
     "curl -H 'Accept: a; q=1' https://example.org; docker run -u 1000:1000 'x'",
     '["mysql", "--password", "--user", "ann"]',
+    "mysql -p shop < dump.sql; mysql -h db -p -u root; docker login -p $PASSWORD; redis-cli -a $REDIS_PASSWORD",
+    "NEXT_TOKEN=${NEXT} PAD_TOKEN=<pad> TOKEN=$(get-token) git log --token-count",
     "if token == expected: raise InvalidToken",
     "secretary: Johnson; the password is required: true",
     "password_file=/run/secrets/db, secret_name: shop-db-credentials, token_url=https://id.example.org/token",

@@ -77,15 +77,11 @@ def _find(originals: Sequence[Msg], start: int, msg: Msg, *, last: bool) -> int 
     """Where a message stands among the originals. The last of a request is the newest there is, or new."""
     first = max(start, len(originals) - 1) if last else start
     essence, calls = _essence(msg), _calls(msg)
-    # An answer that calls tools is kept before they run. Other middleware may reword it; its calls remain its calls.
-    return next(
-        (
-            i
-            for i in range(first, len(originals))
-            if (calls and _calls(originals[i]) == calls) or _essence(originals[i]) == essence
-        ),
-        None,
-    )
+    for i in range(first, len(originals)):
+        # An answer that calls tools is kept before they run. Other middleware may reword it; its calls stay its calls.
+        if (calls and _calls(originals[i]) == calls) or _essence(originals[i]) == essence:
+            return i
+    return None
 
 
 def _calls(msg: Msg) -> list[str]:

@@ -92,8 +92,8 @@ def _read_call(content: Content, fields: dict[str, Any]) -> ToolUseBlock:
         return ToolUseBlock(id=content.call_id or "", name=content.name or "", input=value, metadata=rest)
     body = {"name": content.name or "", "arguments": arguments or ""}
     form = {KEY: {**rest.get(KEY, {}), "nothing" if arguments is None else "text": True}}
-    read = read_function(body, "function_call", content.call_id or "")
-    return ToolUseBlock(**{**dict(read), "metadata": {**read.metadata, **rest, **form}})
+    read = read_function(body, content.call_id or "")
+    return read.model_copy(update={"metadata": {**read.metadata, **rest, **form}})
 
 
 def _rest(fields: Mapping[str, Any], *known: str, keep: str | None = None) -> dict[str, Any]:

@@ -137,9 +137,12 @@ def _read_block(block: Any) -> Any:
         return ThinkingBlock(thinking=block.thinking, metadata=_remember(rest=_rest(block, "thinking")))
     if block.type == "tool_call":
         return _read_call(block)
-    if block.type == "data":
-        return _read_data(block)
-    carried = block.model_dump(mode="json")
+    if block.type == "data" and (block_type := MEDIA.get(block.source.media_type.partition("/")[0])) is not None:
+        source = block.source
+        rest = {**_rest(block, "source"), "media_type": source.media_type}
+        where = {"type": "url", "url": str(source.url)} if source.type == "url" else source.model_dump(mode="json")
+        return block_type(source=where, metadata=_remember(rest=rest))
+    carried = block.model_dump(mode="json")  # a file that is no image, sound or video, too
     return TextBlock(text=_text_of(carried), metadata=_remember(carried=carried))
 
 
@@ -165,18 +168,6 @@ def _read_result(block: Any) -> ToolResultBlock:
     known = _remember(rest=_rest(block, "id", "name", "output"))
     failed = str(block.state) in _FAILED
     return ToolResultBlock(id=block.id, name=block.name, output=output, is_error=failed, metadata=known)
-
-
-def _read_data(block: Any) -> Any:
-    """An image, sound or video; another file becomes a text that names it and carries it along."""
-    source = block.source
-    block_type = MEDIA.get(source.media_type.partition("/")[0])
-    if block_type is None:
-        carried = block.model_dump(mode="json")
-        return TextBlock(text=_text_of(carried), metadata=_remember(carried=carried))
-    rest = {**_rest(block, "source"), "media_type": source.media_type}
-    where = {"type": "url", "url": str(source.url)} if source.type == "url" else source.model_dump(mode="json")
-    return block_type(source=where, metadata=_remember(rest=rest))
 
 
 def _rest(block: Any, *fields: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any, Unpack
 
 from agentscope.message import AssistantMsg, DataBlock, TextBlock, ToolResultBlock, ToolResultState, URLSource
@@ -74,8 +75,8 @@ class AgentOffloader(AutoContextOffloader):
         return self._sessions.of(self._agent.state.session_id)
 
 
-class MemoryTool(FunctionTool):
-    """A tool of the memory: it needs nobody's permission; the agent's state says whose memory it is."""
+serving: ContextVar[tuple[Any, Sessions | None]] = ContextVar("serving", default=(None, None))
+"""The state and the memories of the agent that is calling a tool: one that it shares with others may be another's."""
 
 
 def tools_of(sessions: Sessions) -> list[ToolBase]:
@@ -85,12 +86,14 @@ def tools_of(sessions: Sessions) -> list[ToolBase]:
 
 def _tool(tool: dict[str, Any], sessions: Sessions) -> ToolBase:
     async def call(_agent_state: Any = None, **arguments: Any) -> ToolChunk:
-        memory = sessions.one() if _agent_state is None else sessions.of(_agent_state.session_id)
+        state, theirs = serving.get()
+        whose = theirs if theirs is not None and state is _agent_state else sessions
+        memory = sessions.one() if _agent_state is None else whose.of(_agent_state.session_id)
         [own] = memory.tools(tool["name"])
         text = await own.acall(**arguments)
         return ToolChunk(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
 
-    return MemoryTool(
+    return FunctionTool(
         call,
         name=tool["name"],
         description=tool["description"],

@@ -70,7 +70,8 @@ class Sessions:
         key = self._key(session_id, user_id)
         with self._lock:
             if self.bound is not None:
-                self._check(key, kept=kept)
+                if kept:
+                    self._check(key)
                 return self.bound
             if (memory := self._memories.get(key)) is None:
                 place: dict[str, Any] = {"store": self._store, "session_id": session_id} if kept else {}
@@ -113,9 +114,7 @@ class Sessions:
     def _key(self, session_id: str, user_id: str | None) -> SessionKey:
         return SessionKey(self._user_id if user_id is None else user_id, session_id)
 
-    def _check(self, key: tuple[str, str], *, kept: bool) -> None:
-        if not kept:
-            return
+    def _check(self, key: tuple[str, str]) -> None:
         self._bound_key = self._bound_key or key
         if key != self._bound_key:
             raise ConfigError(

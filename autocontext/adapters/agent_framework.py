@@ -91,13 +91,12 @@ class AutoContextCompaction(Openable, HistoryProvider):
         return True
 
     # ---------------------------------------------------------------------------------------------------- provider
-    async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:  # noqa: ARG002 (the hook's form)
+    async def before_run(self, *, agent: Any, session: Any, context: Any, **_more: Any) -> None:
         """Give the run its history, `context_reload`, the instructions, and compression before each call."""
         memory = await self._sessions.abegin(session.session_id)
         self._warn_of(getattr(agent, "compaction_strategy", None))
-        others = [
-            p for p in getattr(agent, "context_providers", ()) if isinstance(p, HistoryProvider) and p is not self
-        ]
+        providers = getattr(agent, "context_providers", ())
+        others = [p for p in providers if isinstance(p, HistoryProvider) and p is not self]
         if not any(p.load_messages for p in others):
             context.extend_messages(self, shown(memory, session.session_id, sendable(memory.messages), ()))
         context.extend_tools(self.source_id, [_function_tool(tool) for tool in offered_tools(memory)])
@@ -106,7 +105,7 @@ class AutoContextCompaction(Openable, HistoryProvider):
         context.extend_middleware(self.source_id, _Compressing(memory, session.session_id, histories))
         context.metadata[self.source_id] = len(memory.get_original_memory_msgs())
 
-    async def after_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:  # noqa: ARG002 (the hook's form)
+    async def after_run(self, *, session: Any, context: Any, **_more: Any) -> None:
         """Keep what the run has said that no request held: its last answer."""
         memory = self._sessions.of(session.session_id)
         start = context.metadata.get(self.source_id, 0)
@@ -122,15 +121,11 @@ class AutoContextCompaction(Openable, HistoryProvider):
                 last = i + 1
         memory.add_messages(_with_new_ids(memory, answer[last:]))
 
-    async def get_messages(
-        self, session_id: str | None, *, state: dict[str, Any] | None = None, **_more: Any  # noqa: ARG002 (the base class's signature)
-    ) -> list[Message]:  # fmt: skip
+    async def get_messages(self, session_id: str | None, **_more: Any) -> list[Message]:
         """The view of a session as it stands."""
         return to_agent_framework(self._sessions.of(session_id or "", kept=bool(session_id)).messages)
 
-    async def save_messages(
-        self, session_id: str | None, messages: Sequence[Message], *, state: dict[str, Any] | None = None, **_more: Any  # noqa: ARG002 (the base class's signature)
-    ) -> None:  # fmt: skip
+    async def save_messages(self, session_id: str | None, messages: Sequence[Message], **_more: Any) -> None:
         """Add messages at the end of a session."""
         memory = self._sessions.of(session_id or "", kept=bool(session_id))
         memory.add_messages(_with_new_ids(memory, messages))
@@ -231,13 +226,9 @@ def _besides(options: Mapping[str, Any]) -> list[str | dict[str, Any]]:
 
 
 def _function_tool(tool: Any) -> FunctionTool:
-    async def call(**arguments: Any) -> str:
-        answer: str = await tool.acall(**arguments)
-        return answer
-
     schema = tool.schema()["function"]
     return FunctionTool(
-        name=schema["name"], description=schema["description"], func=call, input_model=schema["parameters"]
+        name=schema["name"], description=schema["description"], func=tool.acall, input_model=schema["parameters"]
     )
 
 

@@ -132,7 +132,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
             if msg.id not in there:
                 new.append(msg)
             elif allow_duplicates:
-                new.append(Msg(**{**dict(msg), "id": AgentScopeMsg("", "", "user").id}))
+                new.append(msg.model_copy(update={"id": AgentScopeMsg("", "", "user").id}))
             there.add(msg.id)
         self.memory.add_messages(new)
         self._marks |= {m.id: list(names) for m in new}  # also none: an id that was deleted comes without its marks
@@ -190,7 +190,8 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
             marks = self._marks.get(msg.id, [])
             if (msg_ids is not None and msg.id not in msg_ids) or (old_mark is not None and old_mark not in marks):
                 continue
-            self._marks[msg.id] = _changed(marks, new_mark, old_mark)
+            left = [m for m in marks if m != old_mark]
+            self._marks[msg.id] = left if new_mark is None or new_mark in left else [*left, str.__str__(new_mark)]
             count += self._marks[msg.id] != marks
         return count
 
@@ -228,12 +229,10 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
 
     def _adopt(self, content: Sequence[Any]) -> None:
         """Take over what InMemoryMemory has saved: messages, each with its marks."""
-        pairs = [item if isinstance(item, list | tuple) else (item, []) for item in content]
-        msgs = [
-            m
-            for document, marks in pairs
-            for m in from_agentscope([AgentScopeMsg.from_dict(document)], marks=[str(k) for k in marks])
-        ]
+        msgs: list[Msg] = []
+        for item in content:
+            document, marks = item if isinstance(item, list | tuple) else (item, [])
+            msgs += from_agentscope([AgentScopeMsg.from_dict(document)], marks=[str(k) for k in marks])
         self.memory.clear()
         self.memory.add_messages(msgs)
         self._marks = self._marks_added()
@@ -274,9 +273,3 @@ def _marks_in(marks: Any) -> list[str]:
 def _is_wanted(marks: Sequence[str], mark: str | None, exclude_mark: str | None) -> bool:
     """Whether a message with these marks is asked for."""
     return (mark is None or mark in marks) and (exclude_mark is None or exclude_mark not in marks)
-
-
-def _changed(marks: Sequence[str], new_mark: str | None, old_mark: str | None) -> list[str]:
-    """The marks with `old_mark` taken away and `new_mark` added."""
-    left = [m for m in marks if m != old_mark]
-    return left if new_mark is None or new_mark in left else [*left, str.__str__(new_mark)]

@@ -23,11 +23,11 @@ from autocontext.plan import plan_of
 from autocontext.tools import INSTRUCTIONS
 
 try:
-    from agentscope.message import AssistantMsg, TextBlock, ToolResultState
+    from agentscope.message import AssistantMsg
     from agentscope.message import Msg as AgentScopeMsg
     from agentscope.middleware import MiddlewareBase
     from agentscope.model import AnthropicChatModel
-    from agentscope.tool import ToolBase, ToolChunk, ToolResponse
+    from agentscope.tool import ToolBase
 
     from autocontext.adapters._agentscope_v2_messages import (
         changed_parts,
@@ -37,12 +37,7 @@ try:
         trailing_hints,
         without_length,
     )
-    from autocontext.adapters._agentscope_v2_offloading import (
-        AgentOffloader,
-        AutoContextOffloader,
-        MemoryTool,
-        tools_of,
-    )
+    from autocontext.adapters._agentscope_v2_offloading import AgentOffloader, AutoContextOffloader, serving, tools_of
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.agentscope_v2", "agentscope") from e
 
@@ -87,8 +82,10 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
         try:
             async for item in next_handler(**input_kwargs):
                 yield item
-        finally:
+        except BaseException:
             self._follow(agent)
+            raise
+        self._follow(agent).close_request()
 
     async def on_compress_context(
         self,
@@ -118,18 +115,9 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
         The memory's tools are answered from this agent's memory, also where agents share a toolkit.
         """
         self._follow(agent)
-        call = input_kwargs["tool_call"]
-        tool = await agent.toolkit.get_tool(call.name)
-        if not isinstance(tool, MemoryTool) or any(tool is own for own in self.tools):
-            async for item in next_handler(**input_kwargs):
-                yield item
-            return
-        [message] = from_agentscope([AssistantMsg(name=agent.name, content=[call])])
-        arguments = dict(message.tool_uses[0].input)
-        [own] = self._sessions.of(agent.state.session_id).tools(call.name)
-        text = await own.acall(**arguments)
-        yield ToolChunk(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
-        yield ToolResponse(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
+        serving.set((agent.state, self._sessions))
+        async for item in next_handler(**input_kwargs):
+            yield item
 
     # ------------------------------------------------------------------------------------------------------- parts
     async def _ask(self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]) -> Any:
@@ -139,12 +127,8 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
             tail.insert(0, AssistantMsg(name=agent.name, content=[without_length(hint) for hint in hints]))
         if not self._has_plan and (tasks := agent.state.tasks_context.tasks):
             memory.attach_plan_note(plan_of("task list", ((t.subject, t.state) for t in tasks)))
-        overhead = [
-            b.text if b.type == "text" else str(b.hint)
-            for m in (*head, *tail)
-            for b in m.content
-            if b.type in ("text", "hint")
-        ]
+        besides = [b for m in (*head, *tail) for b in m.content]
+        overhead = [b.text if b.type == "text" else str(b.hint) for b in besides if b.type in ("text", "hint")]
         memory.set_overhead(*overhead, *input_kwargs["tools"])
         view = await memory.aget_messages()
         messages = [*head, *to_agentscope(memory.as_sent(view)), *tail]

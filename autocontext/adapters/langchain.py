@@ -8,13 +8,10 @@ view in their place. Each `thread_id` has a memory of its own. Written against l
 
 from __future__ import annotations
 
-import inspect
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Unpack
-
-from pydantic import WithJsonSchema
 
 from autocontext.adapters._following import first_new, with_guests
 from autocontext.adapters._sessions import Sessions, described
@@ -107,6 +104,7 @@ class AutoContextMiddleware(Openable, DoesSteps, AgentMiddleware):
         self._follow(state, state["messages"])
         session = _session_in(state)
         self._held.drop(session["run"])
+        self._memory_of(state).close_request()
         if not session["kept"]:
             self._sessions.forget(session["id"], session["user"])
         return {"autocontext_session": {**session, "held": [m.id for m in state["messages"]]}}
@@ -339,15 +337,7 @@ def _tool(tool: dict[str, Any], memory_of: Callable[[Any], AutoContextMemory]) -
         [own] = memory_of(runtime.state).tools(tool["name"])
         return await own.acall(**{key: value for key, value in arguments.items() if value is not None})
 
-    # The schema asks for certain types; the tool takes whatever the model passes, bare numbers too.
-    types = {key: Annotated[Any, WithJsonSchema(schema)] for key, schema in tool["parameters"]["properties"].items()}
-    required = tool["parameters"]["required"]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [inspect.Parameter("runtime", keyword, annotation=ToolRuntime[Any, Any])]
-    for key, type_ in types.items():
-        default = inspect.Parameter.empty if key in required else None
-        parameters.append(inspect.Parameter(key, keyword, annotation=type_, default=default))
-    for function in (call, acall):
-        vars(function)["__signature__"] = inspect.Signature(parameters)  # what inspect, and so LangChain, reads
-        function.__annotations__ = {"runtime": ToolRuntime[Any, Any], **types}
-    return StructuredTool.from_function(call, acall, name=tool["name"], description=tool["description"])
+    # By a schema in JSON, LangChain checks no arguments: the tool takes whatever the model passes, bare numbers too.
+    return StructuredTool(
+        name=tool["name"], description=tool["description"], func=call, coroutine=acall, args_schema=tool["parameters"]
+    )

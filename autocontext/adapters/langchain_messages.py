@@ -13,7 +13,15 @@ from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
 from autocontext.formats.blocks import MEDIA, carried_text, carries, compaction_block, hints, jsonable, remember
-from autocontext.formats.openai_parts import is_plain, read_function, read_part, stand_in, write_function, write_part
+from autocontext.formats.openai_parts import (
+    is_plain,
+    read_at,
+    read_function,
+    read_part,
+    stand_in,
+    write_function,
+    write_part,
+)
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, freeze, thaw
 
 try:
@@ -55,7 +63,7 @@ def from_langchain(messages: Iterable[BaseMessage]) -> list[Msg]:
         message = message_chunk_to_message(original) if isinstance(original, BaseMessageChunk) else original
         if not isinstance(message, tuple(_ROLES)):
             raise InvalidMessage(f"messages[{i}]: a {type(original).__name__} is no message of a conversation")
-        msgs.append(_read(message))
+        msgs.append(read_at(f"messages[{i}]", _read, message))
     return msgs
 
 
@@ -66,8 +74,7 @@ def _read(message: BaseMessage) -> Msg:
     rest = _rest(message)
     shape = None if isinstance(message.content, str) else "parts"
     if isinstance(message, ToolMessage):
-        parts = [_read_part(part, i) for i, part in enumerate(_parts(message.content))]
-        output: Any = message.content if shape is None else tuple(parts)
+        output: Any = message.content if shape is None else tuple(map(_read_part, _parts(message.content)))
         error = message.status == "error"
         known = _remember(content=shape, rest=rest)
         name = str(message.name or "")
@@ -75,12 +82,12 @@ def _read(message: BaseMessage) -> Msg:
         return _msg(message, role=role, content=(block,))
     calls = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
     blocks: list[Any] = []
-    for i, part in enumerate(_parts(message.content)):
+    for part in _parts(message.content):
         # A part that says what the next call says, as Anthropic's do, is that call.
         if calls and part.get("type") in _CALL_PARTS and part.get("id") == calls[0]["id"]:
             blocks.append(_read_call(calls.pop(0), part))
         else:
-            blocks.append(_read_part(part, i))
+            blocks.append(_read_part(part))
     blocks.extend(map(_read_call, calls))
     kind = message.type if isinstance(message, ChatMessage | FunctionMessage) else None
     return _msg(message, role=role, content=blocks, metadata=_remember(content=shape, kind=kind, rest=rest))
@@ -105,7 +112,7 @@ def _parts(content: str | Sequence[Any]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": part, "_bare": True} if isinstance(part, str) else part for part in content]
 
 
-def _read_part(part: Mapping[str, Any], index: int) -> Any:
+def _read_part(part: Mapping[str, Any]) -> Any:
     """A content part as a block; forms that no block has are carried along as they are."""
     kind = part.get("type")
     if kind == "thinking" and isinstance(part.get("thinking"), str):
@@ -122,7 +129,7 @@ def _read_part(part: Mapping[str, Any], index: int) -> Any:
         return block_type(source=source, metadata=_remember(part=rest, own=True))
     if not isinstance(kind, str):
         return TextBlock(text=_text_of(_jsonable(part)), metadata=_remember(carried=dict(part)))
-    return read_part(_jsonable(part), f"content[{index}]")
+    return read_part(_jsonable(part))
 
 
 def _text_of(part: Mapping[str, Any]) -> str:
@@ -150,14 +157,14 @@ def _read_call(call: Mapping[str, Any], part: Mapping[str, Any] | None = None) -
     hints: dict[str, Any] = {"unnumbered": call["id"] is None}
     if call.get("type") == "invalid_tool_call":  # its arguments are a text that is no object
         function = {"name": call["name"] or "", "arguments": call["args"] or ""}
-        read = read_function(function, "invalid_tool_calls", call["id"] or "")
+        read = read_function(function, call["id"] or "")
         hints["invalid"] = {k: v for k, v in call.items() if k != "id" and (k not in ("name", "args") or v is None)}
     else:
         read = ToolUseBlock(id=call["id"] or "", name=call["name"], input=_jsonable(call["args"]))
     if part is not None:
         same = next((key for key in ("input", "args") if part.get(key) == read.input), None)
         hints |= {"part": {k: v for k, v in part.items() if k not in ("id", same)}, "input": same}
-    return ToolUseBlock(**{**dict(read), "metadata": {**read.metadata, **_remember(**hints)}})
+    return read.model_copy(update={"metadata": {**read.metadata, **_remember(**hints)}})
 
 
 def _jsonable(value: Any) -> Any:
@@ -239,12 +246,8 @@ def _write_part(block: Any) -> Any:
         return {"type": "thinking", "thinking": block.thinking, **rest}
     if known.get("own"):
         source = block.source
-        where = (
-            {"url": source["url"]}
-            if source["type"] == "url"
-            else {"base64": source["data"], "mime_type": source["media_type"]}
-        )
-        return {"type": block.type, **where, **rest}
+        data = {"base64": source.get("data"), "mime_type": source.get("media_type")}
+        return {"type": block.type, **({"url": source["url"]} if source["type"] == "url" else data), **rest}
     part = write_part(block)
     return part["text"] if part.pop("_bare", False) else part
 

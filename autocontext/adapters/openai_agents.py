@@ -24,12 +24,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
-from autocontext.errors import MissingExtraError
+from autocontext.errors import ConfigError, MissingExtraError
+from autocontext.formats.call_ids import with_own_ids
 from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.memory import AutoContextMemory, learn_usage, offered_tools
 from autocontext.messages import Msg, ToolUseBlock, is_compressed
@@ -59,6 +60,8 @@ _NOT_WORDS = ("id", "status", "type", "phase")
 """Keys in which the SDK's copy of an item may differ from the item."""
 _KEPT_EARLY = "_openai_agents"
 """In the metadata of an answer that was kept before its tools ran: the SDK adds its items once more afterwards."""
+_OWNER = "autocontext_memory"
+"""Of a tool, what returns the memory that it reads."""
 
 
 class AutoContextSession(Openable):
@@ -105,20 +108,28 @@ class AutoContextSession(Openable):
         Where it ends because the service has refused a request as too long, the next run's are smaller.
         """
         try:
-            return await Runner.run(self._equipped(agent), input, **self._arguments(options))
+            result = await Runner.run(self._equipped(agent), input, **self._arguments(options))
         except Exception as e:
             if self._asking is not None:  # else it is another run's request, of an agent that is a tool
                 await self.memory.arecover(e)
             raise
+        return self._ended(result)
 
     def run_sync(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
         """`Runner.run_sync` in the same way."""
         try:
-            return Runner.run_sync(self._equipped(agent), input, **self._arguments(options))
+            result = Runner.run_sync(self._equipped(agent), input, **self._arguments(options))
         except Exception as e:
             if self._asking is not None:
                 self.memory.recover(e)
             raise
+        return self._ended(result)
+
+    def _ended(self, result: RunResult) -> RunResult:
+        """The result; a run that a tool has ended leaves no request open."""
+        if not result.interruptions:
+            self.memory.close_request()
+        return result
 
     def run_streamed(self, agent: Agent[Any], input: Any, **options: Any) -> RunResultStreaming:  # noqa: A002
         """`Runner.run_streamed` in the same way."""
@@ -219,16 +230,29 @@ class AutoContextSession(Openable):
         if self._may_lack:
             self._may_lack = False
             await asyncio.to_thread(self._branch_off, items)
+        self._check_tools(data.agent)
         pending = self._without_kept(from_responses(_without(items, self._in_run)))
         memory = self._branch or self.memory
         # An agent that a handoff leads to may have no context_reload, and must not be told to call it.
-        ours = INSTRUCTIONS if _can_reload(data.agent) else None
+        ours = INSTRUCTIONS if any(tool.name == ContextOffloadTool.name for tool in data.agent.tools) else None
         instructions = "\n\n".join(filter(None, (data.model_data.instructions, ours)))
         waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
         memory.set_overhead(instructions, *_schemas(data.agent), *_answer_schema(data.agent), *waiting)
         self._view = await memory.aget_messages()
-        sent: Any = _with_own_call_ids(to_responses(memory.as_sent([*self._view, *pending])))
+        # Of each id the SDK sends only one call and one result; some services use ids again.
+        sent: Any = to_responses(with_own_ids(memory.as_sent([*self._view, *pending]), in_all=True))
         return ModelInputData(input=sent, instructions=instructions)
+
+    def _check_tools(self, agent: Any) -> None:
+        """Raises ConfigError for an agent with the tools of another session, which would read that one."""
+        for tool in agent.tools:
+            owner = getattr(tool, _OWNER, None)
+            if owner is not None and owner().session != self.memory.session:
+                raise ConfigError(
+                    f"{tool.name} of agent {agent.name!r} is that of session {owner().session.session_id!r}, and this "
+                    f"run is of {self.memory.session.session_id!r}: clone the agent with this session's tools for each "
+                    "session, or use session.run, which does"
+                )
 
     def _branch_off(self, items: list[Any]) -> None:
         """If `items` lack some of what the run had, as after a handoff's filter, go on with a memory of them alone.
@@ -311,7 +335,7 @@ class AutoContextSession(Openable):
         handing_over = {h.tool_name if isinstance(h, Handoff) else Handoff.default_tool_name(h) for h in agent.handoffs}
         if any(use.name not in handing_over for m in msgs for use in m.tool_uses):
             self._tools_run = True
-            self._add([Msg(**{**dict(m), "metadata": {**m.metadata, _KEPT_EARLY: True}}) for m in msgs])
+            self._add([m.model_copy(update={"metadata": {**m.metadata, _KEPT_EARLY: True}}) for m in msgs])
 
     def _without_kept(self, msgs: list[Msg]) -> list[Msg]:
         """The messages without the answer that was kept before its tools ran."""
@@ -397,32 +421,6 @@ def _led_on(said: list[Any], left: list[Any]) -> list[Any]:
     return shown[::-1]
 
 
-def _with_own_call_ids(items: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """The items; where a call id comes again, as some services have it, the call and its result get one of their own.
-
-    Of each id the SDK sends only one call and one result, not next to each other.
-    """
-    items = list(items)
-    taken = {item.get("call_id") for item in items}
-    last: dict[str, str] = {}
-    unanswered: dict[str, list[str]] = {}
-    sent: list[Any] = []
-    for item in items:
-        if not (id_ := item.get("call_id")):
-            sent.append(item)
-            continue
-        if str(item.get("type")).endswith("_output"):
-            own = unanswered[id_].pop() if unanswered.get(id_) else last.get(id_, id_)
-        else:
-            names = (f"{id_}-{n}" for n in count(2))
-            own = next(name for name in names if name not in taken) if id_ in last else id_
-            taken.add(own)
-            last[id_] = own
-            unanswered.setdefault(id_, []).append(own)
-        sent.append({**item, "call_id": own} if own != id_ else item)
-    return sent
-
-
 def _originals(memory: AutoContextMemory, msg: Msg) -> list[Msg]:
     """What a message of the view stands for; itself, if its offload was cleared."""
     return (memory.reload(_uuid(msg)) if is_compressed(msg) else []) or [msg]
@@ -430,10 +428,6 @@ def _originals(memory: AutoContextMemory, msg: Msg) -> list[Msg]:
 
 def _uuid(msg: Msg) -> str:
     return msg.origin.uuid if msg.origin is not None else str(msg.metadata["_compress_meta"].get("offloaduuid"))
-
-
-def _can_reload(agent: Any) -> bool:
-    return any(tool.name == ContextOffloadTool.name for tool in agent.tools)
 
 
 def _schemas(agent: Any) -> list[Any]:
@@ -469,10 +463,9 @@ def _function_tool(tool: Any, memory: Callable[[], AutoContextMemory]) -> Functi
         except ValueError:
             return f"Error: the arguments are no JSON object: {arguments[:200]!r}"
         (now,) = memory().tools(tool.name)
-        answer: str = await now.acall(**(values if isinstance(values, dict) else {}))
-        return answer
+        return await now.acall(**(values if isinstance(values, dict) else {}))
 
-    return FunctionTool(
+    made = FunctionTool(
         name=schema["name"],
         description=schema["description"],
         params_json_schema=schema["parameters"],
@@ -480,3 +473,5 @@ def _function_tool(tool: Any, memory: Callable[[], AutoContextMemory]) -> Functi
         # Optional parameters: the strict form knows none.
         strict_json_schema=False,
     )
+    setattr(made, _OWNER, memory)
+    return made

@@ -56,10 +56,6 @@ def refuse_unknown(owner: str, names: Iterable[str], known: Collection[str]) -> 
         raise ConfigError(f"{owner} has no option {name!r}; {hint}")
 
 
-_DEFAULTS: dict[str, Any] = {"user_id": ""}
-"""Defaults other than None."""
-
-
 def with_memory_options(init: Constructor) -> Constructor:
     """Spell out the MemoryOptions of a constructor: in `inspect.signature`, and in the error for a wrong name.
 
@@ -68,7 +64,9 @@ def with_memory_options(init: Constructor) -> Constructor:
     signature = inspect.signature(init)
     own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=type_)
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default="" if name == "user_id" else None, annotation=type_
+        )
         for name, type_ in get_type_hints(MemoryOptions).items()
     ]
     _self, *known = (p.name for p in (*own, *shared))

@@ -25,13 +25,13 @@ from autocontext.tools import INSTRUCTIONS, offers_reload
 
 try:
     from pydantic_ai import RetryModelRequest, RunContext, Tool
-    from pydantic_ai.capabilities import AbstractCapability, AgentNode, WrapToolExecuteHandler
+    from pydantic_ai.capabilities import AbstractCapability, WrapToolExecuteHandler
     from pydantic_ai.exceptions import ToolFailedError, ToolRetryError
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.output import OutputContext, PendingModelResponse
     from pydantic_ai.profiles import DEFAULT_PROMPTED_OUTPUT_TEMPLATE
-    from pydantic_ai.tools import DeferredToolRequests, ToolDefinition
+    from pydantic_ai.tools import DeferredToolRequests
     from pydantic_ai.toolsets import FunctionToolset
 
     from autocontext.adapters._pydantic_ai_runs import SKIPPED, Run, returned
@@ -104,11 +104,7 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         return await self._with_view(ctx, request_context) if self._run(ctx).is_refused else request_context
 
     async def after_model_request(
-        self,
-        ctx: RunContext[Any],
-        *,
-        request_context: ModelRequestContext,  # noqa: ARG002 (the hook's form)
-        response: ModelResponse,
+        self, ctx: RunContext[Any], *, response: ModelResponse, **_more: Any
     ) -> ModelResponse:
         """Learn how the service has counted the request."""
         # Where the usage is the sum of several requests, the framework notes which one measures the context.
@@ -118,13 +114,7 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         learn_usage(self._of(ctx), self._run(ctx).view, usage, parts)
         return response
 
-    async def on_model_request_error(
-        self,
-        ctx: RunContext[Any],
-        *,
-        request_context: ModelRequestContext,  # noqa: ARG002 (the hook's form)
-        error: Exception,
-    ) -> ModelResponse:
+    async def on_model_request_error(self, ctx: RunContext[Any], *, error: Exception, **_more: Any) -> ModelResponse:
         """Make smaller what the service refuses as too long, and send it once more."""
         run = self._run(ctx)
         if run.is_refused or not await self._of(ctx).arecover(error):
@@ -133,13 +123,7 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         raise RetryModelRequest from error
 
     async def wrap_tool_execute(
-        self,
-        ctx: RunContext[Any],
-        *,
-        call: ToolCallPart,
-        tool_def: ToolDefinition,  # noqa: ARG002 (the hook's form)
-        args: dict[str, Any],
-        handler: WrapToolExecuteHandler,
+        self, ctx: RunContext[Any], *, call: ToolCallPart, args: Any, handler: WrapToolExecuteHandler, **_more: Any
     ) -> Any:
         """Keep the call before the tool runs: a process that ends within it leaves it there. Note the result."""
         self._follow(ctx, ctx.messages)
@@ -173,10 +157,12 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         is_over = not isinstance(result.output, DeferredToolRequests | PendingModelResponse)
         messages = result.all_messages()
         self._follow(ctx, [*messages, *self._run(ctx).beside(messages, SKIPPED if is_over else None)])
+        if is_over:
+            self._of(ctx).close_request()
         self._runs.drop(ctx.run_id)
         return result
 
-    async def on_node_run_error(self, ctx: RunContext[Any], *, node: AgentNode[Any], error: Exception) -> Any:  # noqa: ARG002 (the hook's form)
+    async def on_node_run_error(self, ctx: RunContext[Any], *, error: Exception, **_more: Any) -> Any:
         """Keep what a run that fails has come to."""
         self._follow(ctx, ctx.messages)
         raise error
@@ -268,12 +254,9 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
             held = run.read.get(id(message))
             if held is None or held[0] is not message:
                 held = run.read[id(message)] = (message, read_one(message))
-            msgs.append([_under(msg, run.same.get(msg.id)) for msg in held[1]] if run.same else held[1])
+            same = run.same
+            msgs.append([m.model_copy(update={"id": same[m.id]}) if m.id in same else m for m in held[1]])
         return msgs
-
-
-def _under(msg: Msg, own: str | None) -> Msg:
-    return msg if own is None else msg.model_copy(update={"id": own})
 
 
 def _all(groups_of: list[list[Msg]]) -> list[Msg]:
@@ -303,16 +286,9 @@ def _fitting(parameters: Any) -> Any:
 
 def _schemas(parameters: Any) -> list[dict[str, Any]]:
     """The schemas of the tools in a request, in the form of OpenAI's APIs."""
-    return [
-        {
-            "type": "function",
-            "name": t.name,
-            "description": t.description,
-            "parameters": t.parameters_json_schema,
-            "strict": t.strict is not False,
-        }
-        for t in (*parameters.function_tools, *parameters.output_tools)
-    ]
+    tools = (*parameters.function_tools, *parameters.output_tools)
+    functions = [{"name": t.name, "description": t.description, "parameters": t.parameters_json_schema} for t in tools]
+    return [{"type": "function", **f, "strict": t.strict is not False} for f, t in zip(functions, tools, strict=True)]
 
 
 def _besides(parameters: Any) -> list[Any]:

@@ -47,12 +47,23 @@ def read_one(message: ModelMessage) -> list[Msg]:
     known = {k: v for k, v in document.items() if k != "parts" and v is not None and v != {}}
     if document["kind"] == "response":
         blocks = [_read_spoken(part) for part in document["parts"]]
-        return [Msg(id=own, role="assistant", content=blocks, metadata=_remember(message=known))]
+        return [Msg(id=own, role="assistant", content=blocks, metadata=_remember(message=known), **_said_at(document))]
     parts = document["parts"]
     return [
-        Msg(**_read_part(part), id=f"{own}.{i}", metadata=_remember(message=known, of=len(parts)))
+        Msg(
+            **_read_part(part),
+            id=f"{own}.{i}",
+            metadata=_remember(message=known, of=len(parts)),
+            **_said_at(part, document),
+        )
         for i, part in enumerate(parts)
     ]
+
+
+def _said_at(*places: Mapping[str, Any]) -> dict[str, Any]:
+    """When it was said, by the first of these that tells."""
+    moments = (place.get("timestamp") for place in places)
+    return next(({"timestamp": moment} for moment in moments if moment), {})
 
 
 def _digest(document: Mapping[str, Any]) -> str:
@@ -243,12 +254,12 @@ def _read_spoken(part: Mapping[str, Any]) -> Any:
     if kind == "tool-call":
         args = part.get("args")
         text = args if isinstance(args, str) else json.dumps(args or {}, ensure_ascii=False)
-        call = read_function({"name": part["tool_name"], "arguments": text}, "", part["tool_call_id"])
+        call = read_function({"name": part["tool_name"], "arguments": text}, part["tool_call_id"])
         known = _remember(
             part=_rest(part, "args", "tool_name", "tool_call_id"),
             form=None if isinstance(args, str) else "none" if args is None else "object",
         )
-        return call.model_copy(update={"metadata": TextBlock(text="", metadata={**call.metadata, **known}).metadata})
+        return call.model_copy(update={"metadata": {**call.metadata, **known}})
     if kind == "compaction" and part.get("provider_name"):
         # Its own part says "content" for Claude's text and keeps OpenAI's encrypted content among the details.
         details = part.get("provider_details") or {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from decimal import Decimal
+from contextlib import suppress
+from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from numbers import Integral
 from typing import Any
@@ -20,7 +21,6 @@ _MOST_DIGITS = 10_000
 _MOST_BITS = 33_219
 """An integer of so many bits has at most 10,000 digits."""
 _TOO_LONG = f"numbers of more than {_MOST_DIGITS:,} digits cannot be part of a key"
-_NOT_FINITE = "NaN and infinities cannot be part of a key"
 
 
 def integer_text(value: int) -> str:
@@ -29,42 +29,31 @@ def integer_text(value: int) -> str:
         return int.__repr__(value)
     _check_length(value)
     # Not through str(): Python refuses to write integers of more than 4,300 digits.
-    return _number(Decimal(value))
+    return decimal_text(Decimal(value))
 
 
 def float_text(value: float, digits: int | None) -> str:
     """The shortest decimal that reads back as the same float; `digits` rounds it to so many significant ones."""
-    if not math.isfinite(value):
-        raise UncacheableError(_NOT_FINITE)
-    if digits is not None:
-        return _number(Decimal(f"{value:.{max(digits, 1) - 1}e}"))
-    return _number(Decimal(float.__repr__(value)))
-
-
-def decimal_text(value: Decimal) -> str:
-    """The decimal. Raises UncacheableError when it is not finite."""
-    if not value.is_finite():
-        raise UncacheableError(_NOT_FINITE)
-    return _number(value)
+    return decimal_text(Decimal(float.__repr__(value) if digits is None else f"{value:.{max(digits, 1) - 1}e}"))
 
 
 def fraction_text(value: Fraction) -> str:
     """A decimal if the fraction has a finite one, else numerator and denominator."""
     _check_length(value.numerator, value.denominator)
-    rest, fives, twos = value.denominator, 0, 0
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    places = max(twos, fives)
-    if rest != 1 or places > _LARGEST_EXPONENT:
-        return f'{{"$fraction":[{integer_text(value.numerator)},{integer_text(value.denominator)}]}}'
-    sign, digits, exponent = Decimal(value.numerator * 10**places // value.denominator).as_tuple()
-    return _number(Decimal((sign, digits, int(exponent) - places)))
+    with suppress(Inexact):
+        quotient = Context(prec=2 * _MOST_DIGITS, traps=[Inexact]).divide(value.numerator, value.denominator)
+        if int(quotient.as_tuple().exponent) >= -_LARGEST_EXPONENT:
+            return decimal_text(quotient)
+    return f'{{"$fraction":[{integer_text(value.numerator)},{integer_text(value.denominator)}]}}'
 
 
-def _number(value: Decimal) -> str:
-    """One text per value: no trailing zeros, no negative zero, an exponent only beyond 18 digits."""
+def decimal_text(value: Decimal) -> str:
+    """One text per value: no trailing zeros, no negative zero, an exponent only beyond 18 digits.
+
+    Raises UncacheableError when it is not finite, or has more than 10,000 digits.
+    """
+    if not value.is_finite():
+        raise UncacheableError("NaN and infinities cannot be part of a key")
     sign, digits, exponent = value.as_tuple()
     figures = "".join(map(str, digits)).lstrip("0")
     significant = figures.rstrip("0")

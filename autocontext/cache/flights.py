@@ -147,19 +147,20 @@ class Flight:
             raise CacheCycle(f"{self.key}: computing it asks for the same key again and again")
         return times == 1
 
-    def needed_by(self, owner: Owner) -> None:
-        """Note that a call waits. Raises CacheCycle if the code that calls is part of what the flight waits for."""
+    @contextmanager
+    def needed_by(self, owner: Owner) -> Iterator[None]:
+        """A call waits. Raises CacheCycle if the code that calls is part of what the flight waits for."""
         caller = next(reversed(_around.get()), None)
         if caller is not None:
             with _graph:
                 if self in caller.needing():
                     raise self.cycle_with(caller.key)
                 self._needed_by[owner] = caller
-
-    def not_needed_by(self, owner: Owner) -> None:
-        """The call waits no longer."""
-        with _graph:
-            self._needed_by.pop(owner, None)
+        try:
+            yield
+        finally:
+            with _graph:
+                self._needed_by.pop(owner, None)
 
     def needing(self) -> set[Flight]:
         """The flights that cannot end before this one, itself included."""

@@ -55,10 +55,10 @@ class Selection(NamedTuple):
         """The selection by one of these. Raises ConfigError for none, for several, and for a foreign namespace."""
         check_texts(task=task, tag=tag, prefix=prefix)
         arguments = {"key": key, "task": task, "tag": tag, "prefix": prefix, "namespace": namespace}
-        names = [name for name, value in arguments.items() if value is not None]
-        if len(names) != 1:
+        given = {name: str(value) for name, value in arguments.items() if value is not None}
+        if len(given) != 1:
             raise ConfigError(
-                f"invalidate: give exactly one of {', '.join(arguments)} (got {' and '.join(names) or 'none'}); "
+                f"invalidate: give exactly one of {', '.join(arguments)} (got {' and '.join(given) or 'none'}); "
                 "clear() empties the cache"
             )
         if namespace is not None:
@@ -69,19 +69,18 @@ class Selection(NamedTuple):
             condition = "(namespace = :ns OR substr(namespace, 1, :size) = :ns_prefix)"
             params = {"ns": chosen, "ns_prefix": below, "size": len(below)}
             return cls(condition, params, condition, condition)
-        text = str(arguments[names[0]])
+        [(field, text)] = given.items()
         if not text:
-            raise ConfigError(f"{names[0]}: give a text that is not empty")
+            raise ConfigError(f"{field}: give a text that is not empty")
         if key is not None:
             check_key(key)
-            return cls._inside(own, "key = :key", {"key": safe(text)})
-        if task is not None:
-            return cls._inside(own, "task = :task", {"task": safe(text_of(task))})
+        text = safe(text if task is None else text_of(text))
         if tag is not None:
-            named = cls._inside(own, _TAGGED, {"tag": safe(text)})
+            named = cls._inside(own, _TAGGED, {"tag": text})
             return named._replace(computations=f"namespace = :ns AND {_COMPUTED_WITH_TAG}")
-        start = safe(text)
-        return cls._inside(own, "substr(key, 1, :size) = :key_prefix", {"size": len(start), "key_prefix": start})
+        if prefix is not None:
+            return cls._inside(own, "substr(key, 1, :size) = :key_prefix", {"size": len(text), "key_prefix": text})
+        return cls._inside(own, f"{field} = :{field}", {field: text})
 
     @classmethod
     def everything(cls, own: str) -> Selection:

@@ -35,21 +35,16 @@ def memoized(
     def chosen() -> CacheOptions:
         return options if version is None else {**options, "version": version()}
 
-    wrapper: Any
-    if inspect.iscoroutinefunction(fn):
+    def asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        return task, arguments(args, kwargs), lambda: functools.partial(fn, *args, **kwargs), chosen()
 
-        async def acall(*args: Any, **kwargs: Any) -> Any:
-            params = arguments(args, kwargs)
-            return await aget(task, params, lambda: functools.partial(fn, *args, **kwargs), chosen())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return get(*asked(args, kwargs))
 
-        wrapper = acall
-    else:
+    async def acall(*args: Any, **kwargs: Any) -> Any:
+        return await aget(*asked(args, kwargs))
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            params = arguments(args, kwargs)
-            return get(task, params, lambda: functools.partial(fn, *args, **kwargs), chosen())
-
-        wrapper = call
+    wrapper: Any = acall if inspect.iscoroutinefunction(fn) else call
 
     def cache_key(*args: Any, **kwargs: Any) -> CacheKey:
         return call_key(task, arguments(args, kwargs), chosen())
@@ -57,8 +52,7 @@ def memoized(
     if not isinstance(fn, functools.partial):
         functools.update_wrapper(wrapper, fn)
     wrapper.cache_key = cache_key
-    decorated: Callable[..., Any] = wrapper
-    return decorated
+    return wrapper  # type: ignore[no-any-return]
 
 
 def call_with(fn: Callable[..., Any], params: Mapping[str, Any], prefix: str | None) -> Callable[[], Any]:

@@ -83,11 +83,8 @@ def miss(call: CachedCall, owner: Owner) -> Flow[FlightResult]:
             call.flights.leave(flight)
             continue
         asked = flight.asked
-        flight.needed_by(owner)
-        try:
+        with flight.needed_by(owner):
             shared: FlightResult | None = yield Operation(flight.wait, flight.await_)
-        finally:
-            flight.not_needed_by(owner)
         if shared is not None and flight.granted is None and flight.asked <= asked:
             continue  # its leader read a result before this caller came, and that may be invalidated since
         if shared is None or shared.state is FlightState.PRIVATE:
@@ -96,6 +93,22 @@ def miss(call: CachedCall, owner: Owner) -> Flow[FlightResult]:
         if shared.state is not FlightState.GIVEN_UP:
             call.namespace.count("waited")
             return shared
+
+
+def _refresh(call: CachedCall, owner: Owner) -> Flow[FlightResult]:
+    """The flow of a miss in the background. Nobody waits for it: the first call after expiry computes itself."""
+    detach()
+    try:
+        result = yield from miss(call, owner)
+    except Exception as error:  # noqa: BLE001 (nobody would see it)
+        result = FlightResult(FlightState.ERROR, value=error)
+    if result.state is FlightState.ERROR:
+        call.namespace.count("refresh_failed")
+    return result
+
+
+def _flow(call: CachedCall, owner: Owner) -> Flow[FlightResult]:
+    return _refresh(call, owner) if call.in_background else miss(call, owner)
 
 
 def value_of(result: FlightResult) -> Any:
@@ -233,11 +246,11 @@ _IN_BACKGROUND = 8
 class Computing:
     """Runs the misses of one cache."""
 
-    def __init__(self, namespace: CacheNamespace, database: Database) -> None:
-        self._namespace, self._database = namespace, database
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self.flights = Flights.of(database)
         self._threads: set[threading.Thread] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[FlightResult]] = set()
 
     def wait(self) -> None:
         """Wait up to five seconds for each thread in the background, and give back what was abandoned."""
@@ -258,7 +271,7 @@ class Computing:
         In a generator: when it is not running any more it has ended, whatever has happened.
         """
         owner = Owner()
-        owner.runs = (flows.run(flow, self._database.do) for flow in [miss(call, owner)])
+        owner.runs = (flows.run(flow, self._database.do) for flow in [_flow(call, owner)])
         result: FlightResult = next(owner.runs)
         owner.runs = None
         return result
@@ -266,42 +279,23 @@ class Computing:
     async def amiss(self, call: CachedCall) -> FlightResult:
         """`miss` in a coroutine."""
         owner = Owner()
-        owner.runs = flows.arun(miss(call, owner), self._database.ado)
+        owner.runs = flows.arun(_flow(call, owner), self._database.ado)
         result: FlightResult = await owner.runs
         owner.runs = None
         return result
 
     def refresh(self, call: CachedCall) -> None:
-        """`miss` in a thread of its own."""
-
-        def work() -> None:
-            try:
-                self._count_failure(self.miss(call))
-            except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
-                self._namespace.count("refresh_failed")
-
+        """`miss` in a thread of its own, for a call in the background."""
         # An interrupt may have kept one from starting, so those that live are counted.
         self._threads = {thread for thread in self._threads if thread.is_alive()}
         if len(self._threads) < _IN_BACKGROUND:
-            thread = threading.Thread(target=work, name="autocontext cache", daemon=True)
+            thread = threading.Thread(target=self.miss, args=(call,), name="autocontext cache", daemon=True)
             self._threads.add(thread)
             thread.start()
 
     async def arefresh(self, call: CachedCall) -> None:
-        """`miss` in a task of its own."""
-
-        async def work() -> None:
-            detach()
-            try:
-                self._count_failure(await self.amiss(call))
-            except Exception:  # noqa: BLE001 (as above)
-                self._namespace.count("refresh_failed")
-
+        """`miss` in a task of its own, for a call in the background."""
         if len(self._tasks) < _IN_BACKGROUND:
-            task = asyncio.get_running_loop().create_task(work())
+            task = asyncio.get_running_loop().create_task(self.amiss(call))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-
-    def _count_failure(self, result: FlightResult) -> None:
-        if result.state is FlightState.ERROR:
-            self._namespace.count("refresh_failed")

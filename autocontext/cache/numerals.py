@@ -95,8 +95,8 @@ def _from_digits(original: str, digits: str, decimal_mark: str | None) -> Fracti
     """Digits with a decimal mark and groups of thousands."""
     if decimal_mark is None:
         decimal_mark = _likely_mark(original, digits)
-    whole, mark, rest = digits.partition(decimal_mark) if decimal_mark else (digits, "", "")
-    if mark and not rest.isdigit() and rest:
+    whole, _, rest = digits.partition(decimal_mark) if decimal_mark else (digits, "", "")
+    if rest and not rest.isdigit():
         raise _not_one_number(original)
     separators = {c for c in whole if not c.isdigit()}
     if len(separators) > 1 or (separators and not _GROUPS[separators.pop()].fullmatch(whole)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
@@ -69,7 +70,7 @@ class ResultCache(DatabasePart):
         self._namespace.server_now = SERVER_NOW[self.database.dialect]
         self.enabled = enabled
         """Whether results are looked up and stored; otherwise the database is an empty one in memory."""
-        self._computing = Computing(self._namespace, self.database)
+        self._computing = Computing(self.database)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **options: Any) -> ResultCache:
@@ -111,7 +112,8 @@ class ResultCache(DatabasePart):
             return default
         value = (yield from compute(entry.value)) if entry.is_large else entry.value()
         self._namespace.count("hits")
-        yield from self._used(key)
+        if self._namespace.use(str(key)):
+            yield from self._write_uses()
         return value
 
     get, aget = sync_and_async(_get)
@@ -303,14 +305,19 @@ class ResultCache(DatabasePart):
                 raise
             self._namespace.failed(error)
             return _with_call_fields((yield computed(make())), params, options)
-        large = entry is not None and entry.is_large
-        match = (yield from compute(lambda: self._match(call, entry))) if large else self._match(call, entry)
+        ns, large = self._namespace, entry is not None and entry.is_large
+        found = partial(ns.match, entry, options)
+        match: Match | None = (yield from compute(found)) if large else found()
+        ns.count("misses" if match is None else "hits")
         if match is None:
             return _with_call_fields(value_of((yield method(self._computing, "miss", call))), params, options)
+        if match.stale:
+            ns.count("stale")
         if match.due:
             again = call._replace(known=match.entry.created, in_background=True)
             yield method(self._computing, "refresh", again)
-        yield from self._used(call.key)
+        if ns.use(str(call.key)):
+            yield from self._write_uses()
         if match.entry.kind == "error":
             raise match.result
         return _with_call_fields(match.result, params, options)
@@ -330,20 +337,12 @@ class ResultCache(DatabasePart):
             return None
         return CachedCall(key, make, options, self._namespace, self._computing.flights, tool_call=calling.get())
 
-    def _used(self, key: CacheKey | str) -> Flow[None]:
-        """Note a hit, and from time to time write the notes."""
-        if self._namespace.use(str(key)):
-            try:
-                yield Write(self._namespace.write_uses)
-            except StoreError as error:
-                self._namespace.failed(error)
-
-    def _match(self, call: CachedCall, entry: CacheEntry | None) -> Match | None:
-        match = self._namespace.match(entry, call.options)
-        self._namespace.count("misses" if match is None else "hits")
-        if match is not None and match.stale:
-            self._namespace.count("stale")
-        return match
+    def _write_uses(self) -> Flow[None]:
+        """Write the notes of hits; what fails is tried again with later ones."""
+        try:
+            yield Write(self._namespace.write_uses)
+        except StoreError as error:
+            self._namespace.failed(error)
 
     def _removed(self, selection: Selection) -> Flow[int]:
         return (yield from write(lambda: invalidating(self._namespace, selection)))
@@ -355,5 +354,4 @@ def _with_call_fields(value: Any, params: Mapping[str, Any], options: CacheOptio
     if prefix is None or not isinstance(value, dict):
         return value
     own = {name: item for name, item in params.items() if name.startswith(prefix)}
-    value = without_call_fields(value, prefix)
-    return value | own if own else value
+    return without_call_fields(value, prefix) | own

@@ -50,8 +50,9 @@ class Asker:
 
     @property
     def name(self) -> str:
-        """The model's name; "" if it is the embedded summariser."""
-        return str(getattr(self.model, "model", "") or type(self.model).__name__) if self.asks else ""
+        """The model's name: its `model`, or that of its class; "" if it is the embedded summariser."""
+        name = getattr(self.model, "model", "")
+        return (name if isinstance(name, str) and name else type(self.model).__name__) if self.asks else ""
 
     @property
     def asks(self) -> bool:
@@ -60,21 +61,20 @@ class Asker:
 
     def ask(self, ask: Ask) -> list[Answer]:
         """Answers in the order of the requests; a model that blocks is called from threads, all at once."""
-        if ask.extractive or self.model is self._extractive:
-            return [self._extract(r, limit) for r, limit in zip(ask.requests, ask.limits, strict=True)]
+        if ask.extractive or not self.asks:
+            return self._extract(ask)
         return run_to_end(self._answers(ask, in_loop=False), aside=True)
 
     async def aask(self, ask: Ask) -> list[Answer]:
         """The same without blocking the event loop."""
-        if ask.extractive or self.model is self._extractive:
-            pairs = list(zip(ask.requests, ask.limits, strict=True))
-            return await in_thread(lambda: [self._extract(r, limit) for r, limit in pairs])
+        if ask.extractive or not self.asks:
+            return await in_thread(lambda: self._extract(ask))
         return await self._answers(ask, in_loop=True)
 
-    def _extract(self, request: ModelRequest, limit: int) -> Answer:
-        reply = self._extractive.complete(request)
-        text, problem = text_of(reply, request.prompt, limit)
-        return Answer(text=text or None, problem=problem)
+    def _extract(self, ask: Ask) -> list[Answer]:
+        pairs = zip(ask.requests, ask.limits, strict=True)
+        found = [text_of(self._extractive.complete(r), r.prompt, limit) for r, limit in pairs]
+        return [Answer(text=text or None, problem=problem) for text, problem in found]
 
     async def _answers(self, ask: Ask, *, in_loop: bool) -> list[Answer]:
         places = lazy.asyncio.Semaphore(self.config.max_parallel_summaries)
@@ -100,7 +100,7 @@ class Asker:
             text, pause = "", random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
             begun = time.monotonic()
             try:
-                with call_span(self.model, request) as span:
+                with call_span(self.name, request) as span:
                     reply = await lazy.asyncio.wait_for(self._call(request, in_loop=in_loop), self.config.model_timeout)
                     own = _usage(reply, time.monotonic() - begun)
                     used += own

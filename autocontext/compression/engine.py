@@ -15,15 +15,14 @@ The generator returns the CompressionReport.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Generator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
-from autocontext.compression.accounting import Account, StrategyOutcome, event, untouched
-from autocontext.compression.limits import PassBudget, PassOptions, due, images_due
+from autocontext.compression.accounting import Account, StrategyOutcome, event
+from autocontext.compression.limits import PassBudget, PassOptions, images_due
 from autocontext.compression.questions import Ask, RequestBuilder, SummaryResult, write
 from autocontext.compression.token_sum import TokenSum
-from autocontext.compression.worth_asking import surely_shorter
 from autocontext.errors import InvalidEdit, told
 from autocontext.events import CompressionReport, Outcome
 from autocontext.history.edits import Applied, Edit, apply
@@ -32,7 +31,7 @@ from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question, build
 from autocontext.history.redacting import HOOK_FAILED, Redaction, shown
 from autocontext.history.view import View
-from autocontext.messages import Msg, is_user_turn, with_pin
+from autocontext.messages import Msg, with_pin
 from autocontext.notes.writer import NoteWriter
 from autocontext.requests import Answer, Usage
 from autocontext.strategies import Strategy, steps_of_pass
@@ -61,13 +60,18 @@ class Commit:
 Step: TypeAlias = Ask | Commit
 Sent: TypeAlias = "list[Answer] | bool | None"
 Pass: TypeAlias = Generator[Step, Sent, CompressionReport]
+_Pending: TypeAlias = list[tuple[Edit, Usage]]
+"""Edits on their way, each with what its model calls used."""
 
 
 def compress(log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> Pass:
     """Run the strategies in order until the target is met; see the module for the protocol."""
-    if reason := due(log, token_sum, options):
-        return untouched(log, token_sum, "not_needed", reason)
-    return (yield from _Engine(log, token_sum, ledger, options).run())
+    engine = _Engine(log, token_sum, ledger, options)
+    report = yield from engine.run()
+    if not engine.redaction.problem:
+        return report
+    problem = shown(f"{HOOK_FAILED}: {engine.redaction.problem}", options.config.redact)
+    return report.model_copy(update={"reason": "; ".join(filter(None, (report.reason, problem)))})
 
 
 _OF_ROOM = 0.5
@@ -90,20 +94,14 @@ _CUTS = (_Cut(1_000, 0), _Cut(300, 1_000), _Cut(LEAST, LEAST), _Cut(LEAST, LEAST
 _BREAKER = "the breaker is open: two passes saved next to nothing, so the model was not asked"
 
 
-@dataclass
-class _PendingEdit:
-    """An edit on its way, with what its model calls used."""
-
-    edit: Edit
-    usage: Usage = field(default_factory=Usage)
-
-
 class _Engine:
     """The state of one pass."""
 
     def __init__(self, log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> None:
         self.log, self.token_sum, self.options = log, token_sum, options
         self.config = options.config
+        self.until_fit = options.config.last_resort and options.config.escalation == "until_fit"
+        """Whether there is a last resort, so that the view fits whatever has to give way."""
         self.redaction = Redaction(options.config.redact)
         self.hand_over = NoteWriter(
             log,
@@ -118,7 +116,7 @@ class _Engine:
         self.budget = PassBudget(log, token_sum, options)
         self.account = Account(log, token_sum, options)
         self.growth = Regrow(self.hand_over, self._room_to_grow)
-        self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total())
+        self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total(), options.config)
         self._seen: tuple[int, View] | None = None
         self._giving = self.config.model_copy(update={"instruction_sources": ()})
         """For the steps in which instruction files give way like other results."""
@@ -129,15 +127,12 @@ class _Engine:
         With a redaction hook its messages hold no secrets; their tokens are those of the log's.
         """
         if self._seen is None or self._seen[0] != len(self.log.entries):
-            self._seen = (len(self.log.entries), self._current_view())
+            ids, count = self.log.view_ids, self.token_sum.count
+            view = View(ids, self.log.view_messages, count)
+            if self.redaction.used:
+                view = View(ids, map(self._readable, ids), lambda id_, _: count(id_, self.log.messages[id_]))
+            self._seen = len(self.log.entries), view
         return self._seen[1]
-
-    def _current_view(self) -> View:
-        ids, messages = self.log.view_ids, self.log.view_messages
-        if not self.redaction.used:
-            return View(ids, messages, self.token_sum.count)
-        redacted = [self._readable(id_) for id_ in ids]
-        return View(ids, redacted, lambda id_, _: self.token_sum.count(id_, self.log.messages[id_]))
 
     def _readable(self, id_: str) -> Msg:
         """A message of the view without secrets; a pin is no part of an original, and stays."""
@@ -145,19 +140,12 @@ class _Engine:
         return with_pin(msg) if id_ in self.log.pins else msg
 
     def run(self) -> Pass:
-        report = yield from self._pass()
-        if not self.redaction.problem:
-            return report
-        problem = shown(f"{HOOK_FAILED}: {self.redaction.problem}", self.config.redact)
-        return report.model_copy(update={"reason": "; ".join(filter(None, (report.reason, problem)))})
-
-    def _pass(self) -> Pass:
         if self.options.only is not None:
             changed = yield from self._run_strategy(self.options.only(self.hand_over))
             return self.account.report("applied" if changed else "not_needed", "")
         if (yield from self._leave_out()):
             return self.account.report("applied", "")
-        if self.config.last_resort and self.config.escalation == "until_fit":
+        if self.until_fit:
             yield from self._cut_pastes()
             yield from self._cut_what_cannot_fit()
         for strategy in steps_of_pass(self.config, self.hand_over, asks=self._asks, excess=self._excess_with_notes):
@@ -167,9 +155,11 @@ class _Engine:
             changed |= yield from self._run_strategy(strategy)
             if (changed and self.config.escalation == "single") or self.budget.met():
                 break
-        if self.config.last_resort and self.config.escalation == "until_fit":
+        if self.until_fit:
             yield from self._last_resort()
-        yield from self._let_notes_grow()
+        # Where the pass has ended under its target, notes that earlier ones made small get their room back.
+        if self.account.changed and self.budget.met() and self._wanted_by_notes():
+            yield from self._run_strategy(self.growth, spare=self._room_to_grow())
         return self.account.report(*self._outcome())
 
     def _excess(self) -> int:
@@ -186,7 +176,7 @@ class _Engine:
         First, since a note about whole messages has more room than one about short forms. Where that would fold some of
         the newest messages, those are shortened, too.
         """
-        if not (self.config.last_resort and self.config.escalation == "until_fit" and self.hand_over.used):
+        if not (self.until_fit and self.hand_over.used):
             return False
         view = self.view()
         messages, tokens = self.budget.excess()
@@ -195,15 +185,10 @@ class _Engine:
             savings = strategy.savings(view)
             if messages < 0 and tokens <= sum(savings):
                 return False
-            fold = self._fold(asks=self._asks, savings=savings)
+            fold = Fold(self.config, self.hand_over, (messages, tokens), asks=self._asks, savings=savings)
             if all(newest.isdisjoint(proposal.span.ids) for proposal in fold.propose(view)):
                 break
         return (yield from self._run_strategy(fold))
-
-    def _let_notes_grow(self) -> Generator[Step, Sent, None]:
-        """Where the pass has ended under its target, give notes that earlier ones made small their room back."""
-        if self.account.changed and self.budget.met() and self._wanted_by_notes():
-            yield from self._run_strategy(self.growth, spare=self._room_to_grow())
 
     def _room_to_grow(self) -> int:
         """Tokens that notes may grow by: the view stays under its target, and smaller than before the pass."""
@@ -239,23 +224,26 @@ class _Engine:
         No further than to the target, where there is little else in view.
         """
         view = self.view()
-        keep = stays(self._giving, view, protected=False)
-        first = next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
-        fixed = sum(
-            view.tokens(i, i + 1) for i, m in enumerate(view.messages) if keep(m) or i in (first, view.latest_user)
-        )
-        room = self.token_sum.in_own(self.config.max_token) - self.token_sum.overhead - fixed
+        room = self._room_beside({view.first_user, view.latest_user})
         new = view.tokens(view.unread, len(view))
         if new > room > 0:
             excess = min(int(new - room * _OF_ROOM), self._excess())
-            yield from self._run_strategy(self._previews(excess, unread=True))
+            yield from self._run_strategy(Previews(self.config, self.hand_over.number_of_one, excess, unread=True))
+
+    def _room_beside(self, places: Container[int] = ()) -> int:
+        """Tokens of the window that what is never cut and the messages at these places leave."""
+        view = self.view()
+        never_cut = stays(self._giving, view, protected=False)
+        taken = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if i in places or never_cut(m))
+        return self.token_sum.in_own(self.config.max_token) - self.token_sum.overhead - taken
 
     def _last_resort(self) -> Generator[Step, Sent, None]:
         """Fold until the target is met; then, while the view is over the window, cut what is long in it."""
         progress = True
         asks = self._asks
         while not self.budget.met() and progress:
-            progress = yield from self._run_strategy(self._fold(asks=asks))
+            fold = Fold(self.config, self.hand_over, self.budget.excess(), asks=asks)
+            progress = yield from self._run_strategy(fold)
             # One call a pass is enough. If there is no room for the model's text, the ledger alone may fit.
             progress, asks = progress or asks, False
         yield from self._fit()
@@ -266,70 +254,38 @@ class _Engine:
         New results give way after what was read, instruction files after the other results. At last, only the system
         text, pinned messages, the current exchange and nearly empty notes remain.
         """
-        for read, new, gives in _CUTS:
-            progress = True
-            while (excess := self.budget.overflow()) and progress:
-                progress = yield from self._run_strategy(self._fold(excess, shortens=True, gives=gives))
-                if excess := self.budget.overflow():
-                    cut = self._previews(excess, unread=False, least=read, gives=gives)
-                    progress |= yield from self._run_strategy(cut)
-                if (excess := self.budget.overflow()) and new and not progress:
-                    progress = yield from self._run_strategy(Pastes(self.config, self.hand_over, excess, latest=False))
-                if (excess := self.budget.overflow()) and new and not progress:
-                    cut = self._previews(excess, unread=True, least=new, gives=gives)
-                    progress = yield from self._run_strategy(cut)
-                if (excess := self.budget.overflow()) and new:
-                    progress |= yield from self._run_strategy(self._fold(excess, last_resort=True, gives=gives))
+        notes = self.hand_over
+        for cut in _CUTS:
+            yield from self._cut_texts(*cut)
         progress = True
-        while (excess := self.budget.overflow()) and progress:
-            progress = yield from self._run_strategy(Pastes(self.config, self.hand_over, excess))
-        progress = self._can_fit()
+        while progress and (excess := self.budget.overflow()):
+            progress = yield from self._run_strategy(Pastes(notes, excess))
+        # If what is never cut leaves no room, emptying the notes would not help.
+        progress = self._room_beside() > 0
         while progress and (excess := self.budget.over_window()):
-            progress = yield from self._run_strategy(self._fold(excess, bare=True, gives=True))
+            progress = yield from self._run_strategy(Fold(self._giving, notes, (0, excess), bare=True))
         if excess := self.budget.over_window():
-            yield from self._run_strategy(self._previews(excess, unread=False, users=True, gives=True))
+            previews = Previews(self._giving, notes.number_of_one, excess, unread=False, users=True)
+            yield from self._run_strategy(previews)
 
-    def _can_fit(self) -> bool:
-        """Whether what is never cut leaves any room; if not, emptying the notes would not help."""
-        view = self.view()
-        never_cut = stays(self._giving, view, protected=False)
-        tokens = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if never_cut(m))
-        return tokens + self.token_sum.overhead < self.token_sum.in_own(self.config.max_token)
-
-    def _previews(
-        self, excess: int, *, unread: bool, least: int = LEAST, users: bool = False, gives: bool = False
-    ) -> Previews:
-        """A cut of the longest texts. `gives`: also of instruction files."""
-        config, number = self._giving if gives else self.config, self.hand_over.number_of_one
-        return Previews(config, number, excess, unread=unread, least=least, users=users)
-
-    def _fold(
-        self,
-        overflow: int = 0,
-        *,
-        asks: bool = False,
-        shortens: bool = False,
-        last_resort: bool = False,
-        bare: bool = False,
-        gives: bool = False,
-        savings: Sequence[int] = (),
-    ) -> Fold:
-        """A fold that reaches the target, or one that only takes what is over the window.
-
-        `gives`: it also takes instruction files.
-        """
-        messages, tokens = (0, overflow) if overflow else self.budget.excess()
-        return Fold(
-            self._giving if gives else self.config,
-            self.hand_over,
-            excess_messages=messages,
-            excess_tokens=tokens,
-            asks=asks,
-            shortens=shortens,
-            last_resort=last_resort,
-            bare=bare,
-            savings=savings,
-        )
+    def _cut_texts(self, read: int, new: int, gives: bool) -> Generator[Step, Sent, None]:
+        """Take one step of `_CUTS`, as long as it helps."""
+        notes, number = self.hand_over, self.hand_over.number_of_one
+        config, progress = self._giving if gives else self.config, True
+        while progress and (excess := self.budget.overflow()):
+            progress = yield from self._run_strategy(Fold(config, notes, (0, excess), shortens=True))
+            if excess := self.budget.overflow():
+                previews = Previews(config, number, excess, unread=False, least=read)
+                progress |= yield from self._run_strategy(previews)
+            if not new:
+                continue
+            if (excess := self.budget.overflow()) and not progress:
+                progress = yield from self._run_strategy(Pastes(notes, excess, latest=False))
+            if (excess := self.budget.overflow()) and not progress:
+                previews = Previews(config, number, excess, unread=True, least=new)
+                progress = yield from self._run_strategy(previews)
+            if excess := self.budget.overflow():
+                progress |= yield from self._run_strategy(Fold(config, notes, (0, excess), last_resort=True))
 
     @property
     def _asks(self) -> bool:
@@ -338,10 +294,12 @@ class _Engine:
 
     def _outcome(self) -> tuple[Outcome, str]:
         changed = self.account.changed
+        unanswered = "the model gave no usable answer" if self.account.unanswered and not changed else ""
         if self.token_sum.reaches(self.config.max_token + 1):
-            return "impossible", self.account.too_large() + (f"; {_BREAKER}" if self.breaker_open else "")
-        if self.account.unanswered and not changed:
-            return "failed", "the model gave no usable answer"
+            reasons = unanswered, self.account.too_large(), _BREAKER if self.breaker_open else ""
+            return "impossible", "; ".join(filter(None, reasons))
+        if unanswered:
+            return "failed", unanswered
         if self.budget.met() and not changed:
             return "not_needed", "nothing was worth compressing, and the view is under the target"
         if self.budget.met() or (changed and self.config.escalation == "single"):
@@ -380,36 +338,32 @@ class _Engine:
         return outcome
 
     def _commit_edits(
-        self, strategy: str, proposed_on: View, pending: Sequence[_PendingEdit], outcome: StrategyOutcome, spare: int
+        self, strategy: str, proposed_on: View, pending: _Pending, outcome: StrategyOutcome, spare: int
     ) -> Generator[Step, Sent, None]:
         """Commit the edits that pass the gate; they are checked again if the view has lost messages meanwhile."""
-        usage, window = {m.edit.ids: m.usage for m in pending}, self.options.window
+        used, window = {edit.ids: usage for edit, usage in pending}, self.options.window
         window = self.config.max_token if window is None else window
-        edits = tuple(m.edit for m in pending)
+        edits = tuple(edit for edit, _ in pending)
         while True:
             view = self.view()
             outcome.applied = self._apply(strategy, view, list(edits), stale=view is not proposed_on, spare=spare)
             edits = outcome.applied.edits
             if not edits:
                 return
-            events = tuple(event(view, e, usage[e.ids], sum(map(self._count, e.messages)), window) for e in edits)
+            events = tuple(event(view, e, used[e.ids], sum(map(self._count, e.messages)), window) for e in edits)
             if (yield Commit(Edited(edits=edits, events=events))) is not False:
                 break
 
     def _worth_asking(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
-
-        def frame_tokens(p: Proposal) -> int:
-            return sum(map(self._count, self._draft(strategy, p).messages))
-
-        sure = surely_shorter(view, [p for p in proposals if p.questions], frame_tokens)
-        drafts = {i: self._draft(strategy, p) for i, p in enumerate(proposals) if p.questions and id(p) not in sure}
-        passed = {edit.ids for edit in self._apply(strategy, view, list(drafts.values())).edits}
-        return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].ids in passed]
-
-    def _draft(self, strategy: str, p: Proposal) -> Edit:
-        # Without its ledger, which is always written to fit: a draft shows whether the rest is shorter.
-        return build(replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
+        # Without their ledgers, which are always written to fit: a draft shows whether the rest is shorter.
+        drafts = [
+            build(replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
+            for p in proposals
+            if p.questions
+        ]
+        passed = {edit.ids for edit in self._apply(strategy, view, drafts).edits}
+        return [p for p in proposals if not p.questions or p.span.ids in passed]
 
     def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False, spare: int = 0) -> Applied:
         # If the view has changed meanwhile, a refused edit is not the strategy's fault.
@@ -419,41 +373,35 @@ class _Engine:
 
     def _edits(
         self, strategy: str, proposals: Sequence[Proposal], outcome: StrategyOutcome, *, own: bool
-    ) -> Generator[Step, Sent, list[_PendingEdit]]:
+    ) -> Generator[Step, Sent, _Pending]:
         """The edits of the proposals whose questions were answered, in order; the ledger of an `own` one may fail."""
-        questions = [q for p in proposals for q in p.questions]
-        meanwhile = self.hand_over.learn if questions else None
-        results = yield from self._written(questions, meanwhile)
+        results = yield from self._written([q for p in proposals for q in p.questions])
         outcome.problem = next((w.problem for w in results if w.problem), "")
-        pending: list[_PendingEdit] = []
+        pending: _Pending = []
         at = 0
         for p in proposals:
             answers = results[at : at + len(p.questions)]
             at += len(p.questions)
             texts = [w.text for w in answers if w.text is not None]
             if len(texts) == len(answers):
-                fallback = any(w.fallback for w in answers)
-                guarded = own or not self.options.strict
-                proposal = replace(p, ledger=_guarded(p.ledger)) if guarded else p
                 edit = build(
-                    proposal,
+                    replace(p, ledger=_guarded(p.ledger)) if own or not self.options.strict else p,
                     texts,
                     handles=self.log.offloads,
                     strategy=strategy,
-                    fallback=fallback,
+                    fallback=any(w.fallback for w in answers),
                     redact=self.redaction.text,
                 )
-                pending.append(_PendingEdit(edit, sum((w.usage for w in answers), Usage())))
+                pending.append((edit, sum((w.usage for w in answers), Usage())))
         return pending
 
-    def _written(
-        self, questions: Sequence[Question], meanwhile: Callable[[], object] | None
-    ) -> Generator[Step, Sent, list[SummaryResult]]:
+    def _written(self, questions: Sequence[Question]) -> Generator[Step, Sent, list[SummaryResult]]:
         if not questions:
             return []
         language = rendering.conversation_language(self.log.view_messages)
         try:
-            builder = RequestBuilder(self.config, language, self.options.plan, meanwhile, self.options.focus)
+            plan, focus = self.options.plan, self.options.focus
+            builder = RequestBuilder(self.config, language, plan, self.hand_over.learn, focus)
             results = yield from write(questions, builder)
         except Exception as e:  # noqa: BLE001 (the user's redaction hook or plan object failed: nothing may be sent)
             return [SummaryResult(problem=f"the question could not be put: {told(e)}") for _ in questions]

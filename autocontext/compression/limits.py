@@ -13,7 +13,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionReport
 from autocontext.history.log import Log
 from autocontext.history.view import View
-from autocontext.messages import is_pinned, is_user_turn
+from autocontext.messages import is_pinned
 from autocontext.plan import PlanLike
 from autocontext.strategies.images import Images, over_limit
 from autocontext.strategies.provider_compaction import ProviderCompaction
@@ -67,18 +67,20 @@ class Pacing:
     opened: tuple[int, int] = (0, 0)
     """Messages and tokens of the view when the model was last asked in vain."""
 
-    def breaker_open(self, messages: int, tokens: int) -> bool:
+    def breaker_open(self, messages: int, tokens: int, config: AutoContextConfig) -> bool:
         """Whether a pass over such a view does not ask the model: the last ones did in vain, and little is new."""
         largest = tuple(size * _CLOSES_AT for size in self.opened)
-        return self.fruitless >= _OPENS_AT and messages < largest[0] and tokens < largest[1]
+        has_grown = tokens >= largest[1] or (_are_many(messages, config) and messages >= largest[0])
+        return self.fruitless >= _OPENS_AT and not has_grown
 
     def should_wait(self, messages: int, token_sum: TokenSum, config: AutoContextConfig) -> bool:
         """Whether the view has hardly grown since a pass that could not reach its target.
 
         Never with escalation="single": such a pass has no target, and the next one tries the next strategy.
         """
-        until = self.waits_until(config)
-        return messages < self.messages + config.msg_threshold * GROWTH and not token_sum.reaches(until)
+        if _are_many(messages, config) and messages >= self.messages + config.msg_threshold * GROWTH:
+            return False
+        return not token_sum.reaches(self.waits_until(config))
 
     def waits_until(self, config: AutoContextConfig) -> int:
         """Tokens of the view from which on such a pass is tried again; 0 if the last one reached its target."""
@@ -86,19 +88,24 @@ class Pacing:
             return 0
         return min(self.tokens + int(config.token_trigger * GROWTH), config.max_token + 1)
 
-    def after(self, report: CompressionReport, correction: int = 0) -> Pacing:
+    def after(self, report: CompressionReport, config: AutoContextConfig, correction: int = 0) -> Pacing:
         """The pacing after another pass; `correction` is what a provider counts more than the report."""
         if report.outcome in ("not_needed", "busy"):
             return self
         if report.outcome == "applied":
             return Pacing()
         saved = report.tokens_before - report.tokens_after
-        worthwhile = saved >= report.tokens_before * _FRUITLESS or report.messages_after < report.messages_before * 0.95
+        fewer = _are_many(report.messages_before, config) and report.messages_after < report.messages_before * 0.95
         after = report.messages_after, report.tokens_after + correction
-        if worthwhile:
+        if fewer or saved >= report.tokens_before * _FRUITLESS:
             return Pacing(*after)
-        asked = not self.breaker_open(report.messages_before, report.tokens_before + correction)
+        asked = not self.breaker_open(report.messages_before, report.tokens_before + correction, config)
         return Pacing(*after, self.fruitless + 1, after if asked else self.opened)
+
+
+def _are_many(messages: int, config: AutoContextConfig) -> bool:
+    """Whether so many messages call for a pass; of fewer it says nothing whether they have become more or less."""
+    return messages >= config.msg_threshold
 
 
 @dataclass(frozen=True)
@@ -128,11 +135,11 @@ class PassOptions:
     """Makes the one strategy of this pass, which runs although no limit is reached and in place of all others."""
 
 
-def compaction_due(log: Log, config: AutoContextConfig) -> bool:
-    """Whether a provider's compaction calls for a pass, whatever the size of the view."""
-    if not log.compactions:
-        return False
-    return bool(ProviderCompaction(config).propose(View(log.view_ids, log.view_messages)))
+def due_anyway(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool:
+    """Whether a provider's compaction, or images or bytes, call for a pass, whatever the tokens of the view."""
+    if log.compactions and ProviderCompaction(config).propose(View(log.view_ids, log.view_messages)):
+        return True
+    return images_due(log, token_sum, config)
 
 
 def images_due(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool:
@@ -147,9 +154,8 @@ def images_due(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool
 
 def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:
     """Why no pass is needed now; "" when one is."""
-    if options.force or options.pays or options.only is not None or compaction_due(log, options.config):
-        return ""
-    if images_due(log, token_sum, options.config):
+    asked = options.force or options.pays or options.only is not None
+    if asked or due_anyway(log, token_sum, options.config):
         return ""
     if not Limits.of(options.config, early=options.early).reached(log, token_sum):
         return "no threshold is reached"
@@ -185,14 +191,10 @@ class Target:
 
     def _fixed(self) -> int:
         """Tokens of what stays in this pass, whatever the rest is."""
-        count, first, size = self._token_sum.count, True, self._token_sum.overhead
-        for id_, m in zip(self._log.view_ids, self._log.view_messages, strict=True):
-            is_first = first and is_user_turn(m)
-            first = first and not is_first
-            if is_first or m.role == "system" or is_pinned(m):
-                size += count(id_, m)
-        newest = zip(reversed(self._log.view_ids), reversed(self._log.view_messages), strict=True)
-        return size + sum(count(id_, m) for id_, m in takewhile(lambda pair: pair[1].role == "tool", newest))
+        view, count = View(self._log.view_ids, self._log.view_messages), self._token_sum.count
+        places = [i for i, m in enumerate(view.messages) if i == view.first_user or m.role == "system" or is_pinned(m)]
+        places += takewhile(lambda i: view.messages[i].role == "tool", reversed(range(len(view))))
+        return self._token_sum.overhead + sum(count(view.ids[i], view.messages[i]) for i in places)
 
 
 class PassBudget:
@@ -201,6 +203,7 @@ class PassBudget:
     def __init__(self, log: Log, token_sum: TokenSum, options: PassOptions) -> None:
         self._log, self._token_sum = log, token_sum
         self._max_token = options.config.max_token
+        self._just_under = int(self._max_token * _JUST_UNDER)
         self.limits = Limits.of(options.config, early=options.early)
         self._target = Target(log, token_sum, options.config, early=options.early)
 
@@ -219,15 +222,10 @@ class PassBudget:
 
     def overflow(self) -> int:
         """Tokens to cut from texts so that a view over the window is under the trigger again; 0 if it is not over."""
-        return self._token_sum.over(min(self.limits.tokens, self._just_under)) if self._is_over() else 0
+        return self.over_window(min(self.limits.tokens, self._just_under))
 
-    def over_window(self) -> int:
-        """Tokens to cut so that a view over the window is just under it, perhaps still over the trigger."""
-        return self._token_sum.over(self._just_under) if self._is_over() else 0
-
-    def _is_over(self) -> bool:
-        return self._token_sum.total() > self._max_token
-
-    @property
-    def _just_under(self) -> int:
-        return int(self._max_token * _JUST_UNDER)
+    def over_window(self, tokens: int | None = None) -> int:
+        """Tokens to cut so that a view over the window has so many, or is just under it, perhaps over the trigger."""
+        if self._token_sum.total() <= self._max_token:
+            return 0
+        return self._token_sum.over(self._just_under if tokens is None else tokens)

@@ -12,11 +12,16 @@ from contextvars import ContextVar
 from autocontext.flows import lazy
 from autocontext.flows.forking import fork_lock
 
-_FIRST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.02
-
 _inside: ContextVar[frozenset[LockHolder]] = ContextVar("autocontext_inside", default=frozenset())
 """The passes that this code runs in: a model, a strategy, a redaction hook. Threads inherit it."""
+
+
+def pauses() -> Iterator[float]:
+    """Seconds until each next try to get a lock."""
+    pause = 0.001
+    while True:
+        yield pause
+        pause = min(pause * 2, 0.02)
 
 
 class LockHolder:
@@ -47,22 +52,20 @@ class PassLock:
 
     def take(self, holder: LockHolder) -> bool:
         """Take the lock for a synchronous pass, once it is free; False if waiting would never end."""
-        pause = _FIRST_PAUSE
+        waits = pauses()
         while not self._taken_by(holder):
             if self._waits_for_caller():
                 return False
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            time.sleep(next(waits))
         return True
 
     async def atake(self, holder: LockHolder) -> bool:
         """`take` for a pass of this event loop, without blocking it: the other pass may be in any thread or loop."""
-        pause = _FIRST_PAUSE
+        waits = pauses()
         while not self._taken_by(holder):
             if self._holder in _inside.get():
                 return False
-            await lazy.asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            await lazy.asyncio.sleep(next(waits))
         return True
 
     def _taken_by(self, holder: LockHolder) -> bool:

@@ -16,7 +16,6 @@ from autocontext.compression.lock import LockHolder, PassLock, inside
 from autocontext.compression.questions import Ask
 from autocontext.compression.telemetry import PassSpan
 from autocontext.compression.token_sum import TokenSum
-from autocontext.config import AutoContextConfig
 from autocontext.errors import Conflict
 from autocontext.events import CompressionReport
 from autocontext.history.collector import collector_paused
@@ -34,13 +33,6 @@ class PassLockLost(Exception):
 
     def __init__(self) -> None:
         super().__init__("the memory was cleared, loaded or put back while the pass was running, or the pass given up")
-
-
-def empty_ledger(config: AutoContextConfig) -> WorkLedger:
-    """The work ledger before the first pass."""
-    from autocontext.notes.work import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
-
-    return WorkLedger(config.tool_effects, config.instruction_sources)
 
 
 class LogFork:
@@ -70,7 +62,7 @@ class Recorder(Protocol):
 
     @property
     def log(self) -> Log:
-        """The log, mended if an interrupt has broken it; the caller holds the lock."""
+        """The log, whole, also after an interrupt; for who holds the lock, before anything that follows the log."""
 
     def commit(self, *entries: Entry) -> None:
         """Store entries, then record them."""
@@ -80,8 +72,8 @@ class Recorder(Protocol):
 class PassContext:
     """What all passes of one memory share.
 
-    `lock` is held while the log is copied or changed and while the store takes an entry; not while a pass is planned,
-    and never while a model is asked.
+    The recorder's lock is held while the log is copied or changed and while the store takes an entry; not while a pass
+    is planned, and never while a model is asked.
     """
 
     recorder: Recorder
@@ -91,16 +83,6 @@ class PassContext:
     ledger: WorkLedger | None = None
     """Of all originals up to the last pass. A running pass takes it out, and puts it back when it ends as it should."""
 
-    @property
-    def lock(self) -> threading.RLock:
-        """The memory's lock."""
-        return self.recorder.lock
-
-    @property
-    def log(self) -> Log:
-        """The log, whole; the caller holds the lock, and asks for it before it uses anything that follows it."""
-        return self.recorder.log
-
 
 class PassRun:
     """A pass that holds the lock, from its first step to its report."""
@@ -109,7 +91,7 @@ class PassRun:
         self.options, self.holder, self.span = options, holder, span
         self.report: CompressionReport | None = None
         """Set when the pass has ended."""
-        self._context = context
+        self._context, self._recorder = context, context.recorder
         self._spent: list[Answer] = []
         """All that the model has answered."""
         self._fork: LogFork | None = None
@@ -123,9 +105,10 @@ class PassRun:
             while isinstance(step := self.advance(answers), Ask):
                 answers = yield step
         except (Conflict, PassLockLost) as e:
-            self._return_ledger()
-            return self.busy(str(e))
-        self._return_ledger()
+            step = self.busy(str(e))
+        with self._recorder.lock:
+            if self._ledger is not None and self._context.pass_lock.has(self.holder):  # not cleared or loaded meanwhile
+                self._context.ledger = self._ledger
         return step
 
     def advance(self, answers: list[Answer] | None = None) -> Ask | CompressionReport:
@@ -157,8 +140,8 @@ class PassRun:
 
     def busy(self, reason: str) -> CompressionReport:
         """The report of a pass that was given up, with what its model calls used."""
-        with self._context.lock:
-            report = untouched(self._context.log, self._context.token_sum, "busy", reason)
+        with self._recorder.lock:
+            report = untouched(self._recorder.log, self._context.token_sum, "busy", reason)
         used = sum((answer.usage for answer in self._spent), Usage())
         calls = sum(answer.calls for answer in self._spent)
         cost = price(used, self.options.config)
@@ -166,13 +149,16 @@ class PassRun:
 
     def _start(self) -> Pass | CompressionReport:
         """The pass, on a fork made now; the report when none is due."""
-        context = self._context
-        with context.lock:
-            log = context.log
+        from autocontext.notes.work import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
+
+        context, config = self._context, self.options.config
+        with self._recorder.lock:
+            log = self._recorder.log
             if reason := due(log, context.token_sum, self.options):
                 return untouched(log, context.token_sum, "not_needed", reason)
             self._fork = LogFork(log, context.token_sum)
-            self._ledger, context.ledger = context.ledger or empty_ledger(self.options.config), None
+            self._ledger = context.ledger or WorkLedger(config.tool_effects, config.instruction_sources)
+            context.ledger = None
             self._steps = compress(self._fork.log, self._fork.token_sum, self._ledger, self.options)
         return self._steps
 
@@ -184,30 +170,22 @@ class PassRun:
             return 0
         return len(fork.log.view_ids)
 
-    def _return_ledger(self) -> None:
-        """Leave the ledger to the next pass, unless the memory was cleared or loaded meanwhile."""
-        context = self._context
-        with context.lock:
-            if self._ledger is not None and context.pass_lock.has(self.holder):
-                context.ledger = self._ledger
-
     def _rebase(self) -> bool:
         """Take over what was recorded meanwhile; True if that was only added messages. Raises PassLockLost."""
-        context = self._context
-        with context.lock:
-            log = context.log
-            if not context.pass_lock.has(self.holder):
+        with self._recorder.lock:
+            log = self._recorder.log
+            if not self._context.pass_lock.has(self.holder):
                 raise PassLockLost
-            return self._fork is None or self._fork.rebase(log, context.token_sum)
+            return self._fork is None or self._fork.rebase(log, self._context.token_sum)
 
     def _commit(self, entry: Entry) -> bool:
         """Commit an entry that was checked on the copy; False when the view has lost messages since.
 
         The lock is held from the check to the commit, so that the view cannot change in between.
         """
-        with self._context.lock:
+        with self._recorder.lock:
             if not self._rebase():
                 return False
-            self._context.recorder.commit(entry)
+            self._recorder.commit(entry)
             self._rebase()
             return True

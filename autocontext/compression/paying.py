@@ -21,7 +21,7 @@ from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.history.log import Log
 from autocontext.history.view import View
-from autocontext.messages import Msg, is_user_turn
+from autocontext.messages import Msg
 from autocontext.prices import RATIOS
 from autocontext.requests import Usage
 
@@ -59,10 +59,10 @@ def pass_cost(
     *,
     tokens_before: int,
     tokens_after: int,
-    first_changed: int | None,
+    first_changed: int,
     overhead: int,
     cold: bool,
-    notes: float = 0.0,
+    notes: float,
 ) -> PassCost:
     """The cost of a pass over a view. `notes` is what the model's notes cost; `cold`: the cache has expired.
 
@@ -71,7 +71,7 @@ def pass_cost(
     prices = config.prices or RATIOS
     last = next((i for i in reversed(range(len(before))) if is_reply(before.messages[i])), None)
     sent = 0 if last is None or cold else tokens_before - before.tokens(last, len(before))
-    unchanged = overhead + before.tokens(0, len(before) if first_changed is None else first_changed)
+    unchanged = overhead + before.tokens(0, first_changed)
     kept = min(sent, unchanged, tokens_after)
     return PassCost(
         uncached=tokens_after - kept,
@@ -157,7 +157,6 @@ class PromptCache:
         """What a pass that reaches the target would add to the cost of the next request."""
         view = View(self._log.view_ids, self._log.view_messages, self._token_sum.count)
         total = self._token_sum.total()
-        head = next((i + 1 for i, m in enumerate(view.messages) if is_user_turn(m)), 0)
         notes = 0.0
         if asks and self._config.prices is not None:
             out = int(self._config.max_token * min(_SUMMARY, self._config.note_ratio))
@@ -168,7 +167,7 @@ class PromptCache:
             view,
             tokens_before=total,
             tokens_after=self._target.tokens,
-            first_changed=head,
+            first_changed=view.first_user + 1,
             overhead=self._token_sum.overhead,
             cold=cold,
             notes=notes,

@@ -111,7 +111,7 @@ def write(questions: Sequence[Question], builder: RequestBuilder) -> Asking:
     if to_merge:
         merges = [_merge(questions[i], results[i], builder.room) for i in to_merge]
         for i, merged in zip(to_merge, (yield from write(merges, builder)), strict=True):
-            results[i] = _merged_result(results[i], merged)
+            results[i] = replace(_joined_results([results[i], merged]), text=merged.text)
     return results
 
 
@@ -124,19 +124,8 @@ def _limits(asked: Sequence[Question]) -> list[int]:
     return [int(max(size * _OF_A_CHUNK, least)) for size in sizes]
 
 
-def _merged_result(partial: SummaryResult, merged: SummaryResult) -> SummaryResult:
-    """The merged text, with what both steps used."""
-    return SummaryResult(
-        merged.text,
-        partial.problem or merged.problem,
-        partial.usage + merged.usage,
-        partial.calls + merged.calls,
-        partial.fallback or merged.fallback,
-    )
-
-
 def _joined_results(parts: Sequence[SummaryResult]) -> SummaryResult:
-    """Several partial texts as one; no text when one of them is missing."""
+    """Several partial texts as one, with what all used; no text when one of them is missing."""
     texts = [p.text for p in parts if p.text is not None]
     return SummaryResult(
         "\n".join(dict.fromkeys(filter(None, texts))) if len(texts) == len(parts) else None,
@@ -163,8 +152,6 @@ def _size(text: str) -> int:
 
 def _ask(questions: Sequence[Question], limits: Sequence[int], builder: RequestBuilder) -> Asking:
     """Put questions to the model; those it fails on to the extractive summariser, if that is wanted."""
-    if not questions:
-        return []
     requests = tuple(builder.request(q) for q in questions)
     answers = yield Ask(requests, tuple(limits), meanwhile=builder.meanwhile)
     results = [SummaryResult(builder.redacted(a.text), a.problem, a.usage, a.calls) for a in answers]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from autocontext.events import READ_ONCE, CompressionReport
@@ -40,15 +40,17 @@ def receipt(log: Log, before: Sequence[str], tokens: Callable[[str], int]) -> st
     restored"
     """
     known = set(before)
-    changes = [_change(log, id_, known, tokens) for id_ in _made(log, known)]
+    changes = [_change(log, id_, known, tokens) for id_ in log.view_ids if id_ not in known and id_ in log.replaced]
     if not changes:
         return ""
-    kinds = _event_types(log, {change.id for change in changes})
+    kinds = {event.compressed_message_id: event.event_type for event in log.events}
     repeated = [c for c in changes if kinds.get(c.id) == READ_ONCE]
     others = [c for c in changes if kinds.get(c.id) != READ_ONCE]
     notes = [c for c in others if _is_about_others(log.messages[c.id])]
-    stubs = [c for c in others if not _is_about_others(log.messages[c.id])]
-    parts = [*_notes(notes), *_shortened(stubs), *_read_again(log, repeated)]
+    parts = list(_notes(notes))
+    if stubs := [c for c in others if not _is_about_others(log.messages[c.id])]:
+        parts.append(f"{_list(Runs.union(c.covers for c in stubs))} shortened{_sizes(stubs)}")
+    parts += _read_again(log, repeated)
     out = len(log.original) - sum(id_ in log.place for id_ in log.view_ids)
     end = f"{out:,} message{'' if out == 1 else 's'} out of view, all can be restored"
     return f"{', '.join(parts)}; {end}"
@@ -60,11 +62,6 @@ def told(report: CompressionReport) -> str:
         return f"Nothing was condensed: {report.reason}."
     done = f"Condensed from {report.tokens_before:,} to {report.tokens_after:,} tokens: {report.receipt}."
     return f"{done} It still does not fit: {report.reason}." if report.outcome == "impossible" else done
-
-
-def _made(log: Log, before: Collection[str]) -> list[str]:
-    """The messages in view that compressions have made since."""
-    return [id_ for id_ in log.view_ids if id_ not in before and id_ in log.replaced]
 
 
 def _change(log: Log, id_: str, before: Collection[str], tokens: Callable[[str], int]) -> _Change:
@@ -85,17 +82,6 @@ def _is_about_others(msg: Msg) -> bool:
     return msg.origin is not None and msg.origin.kind != "stub"
 
 
-def _event_types(log: Log, ids: Collection[str]) -> dict[str, str]:
-    types: dict[str, str] = {}
-    for event in reversed(log.events):
-        if len(types) == len(ids):
-            break
-        id_ = event.compressed_message_id
-        if id_ is not None and id_ in ids:
-            types.setdefault(id_, event.event_type)
-    return types
-
-
 def _notes(changes: Sequence[_Change]) -> Iterator[str]:
     for change in changes[:_MOST_NOTES]:
         whole = _list(change.covers)
@@ -110,11 +96,6 @@ def _notes(changes: Sequence[_Change]) -> Iterator[str]:
         yield f"{_list(left)} folded into {len(more)} more note{'s' if len(more) > 1 else ''}{_sizes(more)}"
 
 
-def _shortened(changes: Sequence[_Change]) -> Iterator[str]:
-    if changes:
-        yield f"{_list(Runs.union(c.covers for c in changes))} shortened{_sizes(changes)}"
-
-
 def _read_again(log: Log, changes: Sequence[_Change]) -> Iterator[str]:
     """Which readings and calls gave way to newer ones."""
     made_again = [(change.left, rendering.made_again(log.messages[change.id])) for change in changes]
@@ -123,8 +104,7 @@ def _read_again(log: Log, changes: Sequence[_Change]) -> Iterator[str]:
             yield f"{_list(Runs.union(again))} {verb} again later"
 
 
-def _sizes(changes: Iterable[_Change]) -> str:
-    changes = list(changes)
+def _sizes(changes: Sequence[_Change]) -> str:
     return f" ({sum(c.before for c in changes):,} -> {sum(c.after for c in changes):,} tokens)"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 
 from autocontext.compression.accounting import too_large, too_many_bytes, untouched
 from autocontext.compression.asking import Asker, way_out
@@ -18,12 +18,12 @@ from autocontext.compression.limits import (
     Pacing,
     PassOptions,
     Target,
-    compaction_due,
     due,
+    due_anyway,
     images_due,
 )
 from autocontext.compression.loading import Loading
-from autocontext.compression.lock import LockHolder
+from autocontext.compression.lock import LockHolder, pauses
 from autocontext.compression.pass_run import PassContext, PassRun, Recorder
 from autocontext.compression.paying import PromptCache, is_reply
 from autocontext.compression.questions import Ask
@@ -64,21 +64,36 @@ _NO_RELOAD = (
     "session %r: messages are condensed, and no tool of the request is context_reload, so the model cannot read them "
     "again. Add memory.tools('reload') to the tools of the agent (docs/reload.md); this is said once"
 )
+_HOOK_FAILED = "session %r: %s"
 _ASKED_RATIO = 0.5
 """`target_ratio` of a pass that somebody asks for: about what a note and the newest messages take."""
 _STEPS = 4
 """Newest steps of the agent, the largest of which says how large the next one may be."""
 _COUNTED_IN_THREAD = 64 * 1024
 """Bytes; for asynchronous callers, more text than this is counted in a thread."""
-_FIRST_PAUSE = 0.001
-"""Seconds until a coroutine tries again to get the lock, doubled each time."""
-_LONGEST_PAUSE = 0.02
 _OWN_PASS = "this code is part of the running pass, or blocks its event loop: waiting for it would never end"
 
 Listener = Callable[[CompressionReport], Any]
 
 import_before_fork("autocontext.notes.page", "autocontext.models.extractive")  # what the first pass imports
 part_at_fork(PAUSES)
+
+
+class Wanted(TypedDict, total=False):
+    """What somebody wants of one pass; nothing needs to be said."""
+
+    force: bool
+    """Run although no limit is reached."""
+    early: bool
+    """In the background, with softer limits."""
+    max_token: int | None
+    """Another window for this pass."""
+    goes_further: bool
+    """Leave at most half of the trigger: agent, user or program ask for the pass before one is due."""
+    focus: str
+    """What notes keep first."""
+    only: Callable[[NoteWriter], Strategy]
+    """Makes the one strategy of this pass, which then always runs."""
 
 
 class PassRunner:
@@ -115,7 +130,8 @@ class PassRunner:
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
         self._recaller = Recaller()
-        self._told_failure = self._told_overflow = self._told_no_reload = self._told_hook = False
+        self._told: set[str] = set()
+        """The warnings that were given, and are not given again."""
         self._meter: RepeatMeter | None = None
         self._found = len(recorder.log.entries)
         """Number of entries when the session was opened: their calls are not told again."""
@@ -128,7 +144,7 @@ class PassRunner:
 
     @property
     def _log(self) -> Log:
-        return self._context.log
+        return self._context.recorder.log
 
     @property
     def cache(self) -> PromptCache:
@@ -236,17 +252,12 @@ class PassRunner:
                 yield messages, tokens
                 messages = tokens = 0
 
-    @property
-    def asked_ratio(self) -> float:
-        """`target_ratio` of a pass that agent, user or program ask for before one is due."""
-        return min(_ASKED_RATIO, self._config.target_ratio)
-
     def gains_little(self) -> str:
         """Why a pass that is asked for is not worth it; "" if it is. Use it under the lock."""
         config, log = self._config, self._log
         if config.escalation == "single":  # it has no target
             return ""
-        target = Target(log, self._token_sum, config.model_copy(update={"target_ratio": self.asked_ratio}))
+        target = Target(log, self._token_sum, _going_further(config))
         tokens, messages = self._token_sum.total(), len(log.view_ids)
         least = target.tokens + int(config.token_trigger * GROWTH)
         if tokens < least and messages < target.messages:
@@ -259,13 +270,17 @@ class PassRunner:
         """Warn of a missing reload tool, once, and of a view that is over the window, once until it fits again."""
         with self._lock:
             condensed = bool(self._log.events)
-        if self.lacks_reload and condensed and not self._told_no_reload:
-            _log.warning(_NO_RELOAD, self._conversation)
-            self._told_no_reload = True
-        reason = self.overflow()
-        if reason and not self._told_overflow:
-            _log.warning(_OVERFLOW, self._conversation, reason)
-        self._told_overflow = bool(reason)
+        if self.lacks_reload and condensed:
+            self._warn_once(_NO_RELOAD)
+        if reason := self.overflow():
+            self._warn_once(_OVERFLOW, reason)
+        else:
+            self._told.discard(_OVERFLOW)
+
+    def _warn_once(self, text: str, *arguments: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            _log.warning(text, self._conversation, *arguments)
 
     def _requested(self) -> None:
         with self._lock:
@@ -310,10 +325,9 @@ class PassRunner:
         """What `fn`, which takes little time, returns under the lock; the event loop is not blocked for the lock."""
         if self._token_sum.behind or not self._context.recorder.whole:
             await in_thread(self._catch_up)
-        pause = _FIRST_PAUSE
+        waits = pauses()
         while not (done := self._try_locked(fn)):
-            await lazy.asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            await lazy.asyncio.sleep(next(waits))
         return done[0]
 
     def _catch_up(self) -> None:
@@ -336,10 +350,8 @@ class PassRunner:
         if not self._config.background:
             return True
         with self._lock:
-            log = self._log
-            if self._token_sum.reaches(self._config.max_token + 1) or compaction_due(log, self._config):
-                return True
-            return images_due(log, self._token_sum, self._config)
+            log, tokens = self._log, self._token_sum
+            return tokens.reaches(self._config.max_token + 1) or due_anyway(log, tokens, self._config)
 
     def _due(self, *, early: bool = False) -> bool:
         limits = self._early_limits if early else self._limits
@@ -398,39 +410,26 @@ class PassRunner:
     def _idle(self) -> CompressionReport | None:
         """The report that no pass is made while idle; None if one is worth it."""
         with self._lock:
-            reason = self._why_wait()
-            return untouched(self._log, self._token_sum, "not_needed", reason) if reason else None
-
-    def _why_wait(self) -> str:
-        left = self.cache.expires_in
-        if left is None:
-            return "cache_ttl is not set" if self._config.cache_ttl is None else "no request was made yet"
-        if left > 0:
-            return f"the provider's cache expires in {left:.0f} s"
-        return "" if self._due() else "the cache has expired, but the view is hardly over its target"
+            left = self.cache.expires_in
+            if left is None:
+                reason = "cache_ttl is not set" if self._config.cache_ttl is None else "no request was made yet"
+            elif left > 0:
+                reason = f"the provider's cache expires in {left:.0f} s"
+            elif self._due():
+                return None
+            else:
+                reason = "the cache has expired, but the view is hardly over its target"
+            return untouched(self._log, self._token_sum, "not_needed", reason)
 
     # ------------------------------------------------------------------------------------------------------ running
-    def run(
-        self,
-        *,
-        force: bool = False,
-        early: bool = False,
-        max_token: int | None = None,
-        target_ratio: float | None = None,
-        focus: str = "",
-        only: Callable[[NoteWriter], Strategy] | None = None,
-    ) -> CompressionReport:
-        """Run a pass if one is due, or anyway with `force`; waits for one that is running.
-
-        `max_token` and `target_ratio` replace the configured ones in this pass. `focus` is what notes keep first.
-        `only` makes the one strategy of this pass, which then always runs.
-        """
+    def run(self, **wanted: Unpack[Wanted]) -> CompressionReport:
+        """Run a pass if one is due or wanted; waits for one that is running."""
         holder = LockHolder()
         with holder.running:
             if not self._pass_lock.take(holder):
                 return self._busy()
             with self._lock:
-                options = self._options(max_token, target_ratio, force=force, early=early, focus=focus, only=only)
+                options = self._options(**wanted)
             with PassSpan(self._conversation) as span:
                 pass_run = PassRun(self._context, options, holder, span)
                 try:
@@ -438,26 +437,18 @@ class PassRunner:
                 finally:
                     self._end(pass_run)
         self._tell_calls(begins=bool(report))
-        return self._notify(report, early=early)
+        return self._notify(report, early=options.early)
 
-    async def arun(
-        self,
-        *,
-        force: bool = False,
-        early: bool = False,
-        max_token: int | None = None,
-        target_ratio: float | None = None,
-        focus: str = "",
-    ) -> CompressionReport:
+    async def arun(self, **wanted: Unpack[Wanted]) -> CompressionReport:
         """The same for asynchronous callers: the model is awaited; planning and the store are given to threads."""
         holder = LockHolder(lazy.asyncio.get_running_loop())
         with holder.running:
             if not await self._pass_lock.atake(holder):
                 await self._count_in_thread(anyway=True)
                 return await self.locked(self._busy)
-            make = partial(self._options, max_token, target_ratio, force=force, early=early, focus=focus)
+            options = await self.locked(lambda: self._options(**wanted))
             with PassSpan(self._conversation) as span:
-                pass_run = PassRun(self._context, await self.locked(make), holder, span)
+                pass_run = PassRun(self._context, options, holder, span)
                 try:
                     await self._count_in_thread(anyway=True)
                     report = await arun(pass_run.steps(), partial(self._aanswers, pass_run), in_threads=True)
@@ -467,7 +458,7 @@ class PassRunner:
                     raise
         if report and in_use():
             await in_thread(partial(self._tell_calls, begins=True))
-        return self._notify(report, early=early)
+        return self._notify(report, early=options.early)
 
     def _answers(self, pass_run: PassRun, ask: Ask) -> list[Answer]:
         with pass_run.inside():
@@ -483,10 +474,9 @@ class PassRunner:
 
     def _tell_failure(self) -> None:
         """Warn once of a model that fails: notes go on without it, so nobody would see it otherwise."""
-        if not self._told_failure and self._asker.failed:
-            self._told_failure = True
-            name, problem = self._asker.name, self._asker.last_failure
-            _log.warning(_MODEL_FAILED, self._conversation, name, problem, way_out(problem))
+        if self._asker.failed:
+            problem = self._asker.last_failure
+            self._warn_once(_MODEL_FAILED, self._asker.name, problem, way_out(problem))
 
     def health(self, *, store: Literal["none", "in step", "behind"]) -> Health:
         """How the model has done so far."""
@@ -500,20 +490,17 @@ class PassRunner:
             store=store,
         )
 
-    def _options(self, max_token: int | None = None, target_ratio: float | None = None, **options: Any) -> PassOptions:
-        """The options of a pass, with other values for two fields of the configuration; None leaves a field."""
-        changed = {"max_token": max_token, "target_ratio": target_ratio}
-        update = {name: value for name, value in changed.items() if value is not None}
-        config = self._config.model_copy(update=update) if update else self._config
-        asks, pays, cold = self._asker.asks, not update and self._pays(), self.cache.cold
+    def _options(self, max_token: int | None = None, *, goes_further: bool = False, **options: Any) -> PassOptions:
+        config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
+        config = _going_further(config) if goes_further else config
         return PassOptions(
             config,
             self.plan,
             self.pacing,
             strict=self._strict,
-            asks=asks,
-            pays=pays,
-            cold=cold,
+            asks=self._asker.asks,
+            pays=config is self._config and self._pays(),
+            cold=self.cache.cold,
             window=self._config.max_token,
             **options,
         )
@@ -527,7 +514,7 @@ class PassRunner:
         report = pass_run.busy("") if pass_run.report is None else pass_run.report
         with self._lock:
             pass_run.span.report = report
-            self.pacing = self.pacing.after(report, self._token_sum.correction)
+            self.pacing = self.pacing.after(report, self._config, self._token_sum.correction)
             if report.outcome not in ("not_needed", "busy"):
                 self.cache.passed()
             options = pass_run.options
@@ -571,9 +558,8 @@ class PassRunner:
         """Call the listeners. Raises ContextOverflowError with `strict_fit`."""
         if report.outcome in ("not_needed", "busy"):
             return report
-        if HOOK_FAILED in report.reason and not self._told_hook:
-            self._told_hook = True
-            _log.warning("session %r: %s", self._conversation, report.reason)
+        if HOOK_FAILED in report.reason:
+            self._warn_once(_HOOK_FAILED, report.reason)
         if report.receipt:
             _log.info("%s", report.receipt, extra={"conversation": self._conversation})
         self._call_listeners(report)
@@ -587,3 +573,8 @@ class PassRunner:
                 listener(report)
             except Exception:  # noqa: BLE001 (a listener must not cost a turn)
                 _log.exception("session %r: the listener %r failed", self._conversation, listener)
+
+
+def _going_further(config: AutoContextConfig) -> AutoContextConfig:
+    """The configuration for a pass that is asked for before one is due."""
+    return config.model_copy(update={"target_ratio": min(_ASKED_RATIO, config.target_ratio)})

@@ -88,14 +88,13 @@ class CallSpan:
 
 
 @contextmanager
-def call_span(model: Any, request: ModelRequest) -> Iterator[CallSpan]:
-    """The span of one call, with names and attributes of OpenTelemetry's conventions for GenAI."""
+def call_span(name: str, request: ModelRequest) -> Iterator[CallSpan]:
+    """The span of one call of the model of this name, as OpenTelemetry's conventions for GenAI have it."""
     if not in_use():
         yield CallSpan()
         return
     from opentelemetry.trace import SpanKind  # noqa: PLC0415 (optional)
 
-    name = _name_of(model)
     attributes: dict[str, str | int] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": name,
@@ -130,12 +129,6 @@ def count_calls(before: CallCounts, after: CallCounts) -> None:
             for name in ("calls", "repeated", "reread"):
                 counter = _counters()[name if name == "calls" else f"calls.{name}"]
                 counter.add(getattr(counts, name), {"autocontext.when": when})
-
-
-def _name_of(model: Any) -> str:
-    """A model's name: its `model` attribute, otherwise the name of its class."""
-    name = getattr(model, "model", None)
-    return name if isinstance(name, str) and name else type(model).__name__
 
 
 def _attributes(report: CompressionReport) -> dict[str, Any]:
@@ -203,13 +196,7 @@ def _api_exists() -> bool:
 def _tracer() -> Tracer:
     from opentelemetry import trace  # noqa: PLC0415 (optional)
 
-    return _tracer_of(trace.get_tracer_provider())
-
-
-@functools.lru_cache(maxsize=1)
-def _tracer_of(provider: Any) -> Tracer:
-    tracer: Tracer = provider.get_tracer(_SCOPE, __version__)
-    return tracer
+    return trace.get_tracer(_SCOPE, __version__)
 
 
 def _counters() -> dict[str, Counter]:

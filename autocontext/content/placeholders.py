@@ -35,18 +35,13 @@ def whole(name: str, chars: int, ref: str, error: str = "") -> str:
     return f"[Offloaded {shown}: {chars:,} chars. Read: {call(ref)}]"
 
 
-def rest(head: str, chars: int, ref: str) -> str:
-    """Replaces all but the beginning of a result."""
-    return f"{head}... [{chars - len(head):,} more chars: {call(ref)}]"
-
-
-def rest_of_user(head: str, chars: int, ref: str) -> str:
-    """Replaces all but the beginning of a user's message."""
-    return f"{head}... [Truncated, {chars - len(head):,} more chars: {call(ref)}]"
+def rest(head: str, chars: int, ref: str, note: str = "") -> str:
+    """Replaces all but the beginning of a result, or of a user's message, where a note says so."""
+    return f"{head}... [{note}{chars - len(head):,} more chars: {call(ref)}]"
 
 
 def refs(text: str) -> list[str]:
-    """The handle that `whole`, `rest` or `rest_of_user` has put into a text; [] for any other text."""
+    """The handle that `whole` or `rest` has put into a text; [] for any other text."""
     return _REST.findall(text)
 
 

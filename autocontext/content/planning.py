@@ -54,10 +54,8 @@ class Change:
         """The text that replaces it."""
         if self.kind == "page":
             return placeholders.page(ref, self.arguments or {})
-        if self.kind == "user":
-            return placeholders.rest_of_user(self.head, len(self.text), ref)
-        if self.kind == "recent_tool" or self.head:
-            return placeholders.rest(self.head, self.chars, ref)
+        if self.kind in ("user", "recent_tool") or self.head:
+            return placeholders.rest(self.head, self.chars, ref, "Truncated, " if self.kind == "user" else "")
         return placeholders.whole(self.name, self.chars, ref, self.error)
 
     @property
@@ -83,14 +81,12 @@ def planned(messages: Sequence[Msg], policy: PrunePolicy, tokens: Callable[[str]
             if (change := _recent(output, policy)) and change.shrinks:
                 recent[output.place] = change
             if i < tail and (change := _old(output, policy)) and change.shrinks:
+                # The first line of an error can be longer than the beginning that is kept: a text never grows again.
                 due += [change] if _is_milder(recent.get(output.place), change) else []
         if i < tail and i in cuttable:
             due += [change for change in _user(m, i, policy) if change.shrinks]
-    chosen = dict(recent)
-    for change in _full_batches(due, recent, policy.clear_at_least_tokens, tokens):
-        # The first line of an error can be longer than the beginning that is kept: a text never grows again.
-        if _is_milder(recent.get(change.place), change):
-            chosen[change.place] = change
+    full = _full_batches(due, recent, policy.clear_at_least_tokens, tokens)
+    chosen = recent | {change.place: change for change in full}
     return [chosen[place] for place in sorted(chosen, key=lambda p: (p.message, p.block, p.inner or 0))]
 
 
@@ -195,15 +191,11 @@ def _full_batches(
     """The changes of all full batches. Batches are formed from the front, so a full one never changes."""
     if not at_least:
         return due
-    full: list[Change] = []
-    batch: list[Change] = []
-    freed = 0
-    for change in due:
+    full = freed = 0
+    for n, change in enumerate(due, 1):
         stands = recent.get(change.place)
         before = stands.replacement(placeholders.ANY_REF) if stands else change.text
         freed += tokens(before) - tokens(change.replacement(change.ref or placeholders.ANY_REF))
-        batch.append(change)
         if freed >= at_least:
-            full += batch
-            batch, freed = [], 0
-    return full
+            full, freed = n, 0
+    return due[:full]

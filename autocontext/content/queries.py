@@ -265,12 +265,9 @@ _LOCK_KEY = """INSERT INTO autocontext_content_key (namespace, key, ref, basenam
 """Returns the handle that the key has named so far; "" for a new key."""
 _PUT_KEY = """UPDATE autocontext_content_key SET ref = :ref, basename = :basename, expires_at = :until,
     created_at = :now, about = :about, checksum = :checksum WHERE namespace = :ns AND key = :key"""
-_LOCK = "UPDATE autocontext_content SET held_until = held_until WHERE namespace = :ns AND ref = :ref"
 _OF_THIS = "WHERE namespace = :ns AND ref = :ref"
-_HOLD = (
-    f"UPDATE autocontext_content SET held_until = held_until {_OF_THIS} AND sha256 = :sha256 "
-    f"RETURNING {', '.join(_FIELDS)}, checksum"
-)
+_LOCK = f"UPDATE autocontext_content SET held_until = held_until {_OF_THIS}"
+_LOCK_AND_READ = f"{_LOCK} RETURNING {', '.join(_FIELDS)}, checksum"
 _EXTEND = f"UPDATE autocontext_content SET held_until = :held_until, checksum = :checksum {_OF_THIS}"
 
 
@@ -278,17 +275,13 @@ def _hold(upload: Upload, until: int) -> Work[str]:
     """Insert the content if it is new, lock its row, extend `held_until`, and return its handle."""
     sha256 = upload.content.sha256
     for ref in candidates(sha256):
-        params = {"ns": safe(upload.namespace), "ref": ref, "sha256": sha256}
-        while True:
-            rows = yield Statement(_HOLD, params)
-            if rows:
-                yield from _extend(upload, ref, rows[0], until)
-                return ref
-            rows = yield Statement(f"SELECT sha256 FROM autocontext_content {_OF_THIS}", params)
-            if rows and rows[0][0] != sha256:
-                break  # another content has this handle: take a longer one
+        while not (rows := (yield Statement(_LOCK_AND_READ, {"ns": safe(upload.namespace), "ref": ref}))):
             if (yield from _insert(upload, ref, until)):
                 return ref
+        if rows[0][0] == sha256:
+            yield from _extend(upload, ref, rows[0], until)
+            return ref
+        # Another content has this handle: take a longer one.
     raise StoreCorruptError(f"two contents have the SHA-256 {sha256}; one of their rows is damaged")
 
 
@@ -338,10 +331,9 @@ def _insert(upload: Upload, ref: str, until: int) -> Work[bool]:
     return True
 
 
-_DELETE = "DELETE FROM {} WHERE namespace = :ns AND ref = :ref"
-_DELETE_KEYS = _DELETE.format("autocontext_content_key")
-_DELETE_PAGES = _DELETE.format("autocontext_content_page")
-_DELETE_CONTENT = _DELETE.format("autocontext_content")
+_DELETE_KEYS = f"DELETE FROM autocontext_content_key {_OF_THIS}"
+_DELETE_PAGES = f"DELETE FROM autocontext_content_page {_OF_THIS}"
+_DELETE_CONTENT = f"DELETE FROM autocontext_content {_OF_THIS}"
 
 
 def _delete_unused(ns: str, ref: str, now: int) -> Work[bool]:
@@ -379,7 +371,7 @@ def delete(namespace: str, ref_or_key: str, now: int) -> Work[bool]:
 def release(namespace: str, ref: str, now: int) -> Work[bool]:
     """Forget puts without a key, and delete the content unless a key names it; returns whether it was deleted."""
     content = {"ns": safe(namespace), "ref": ref}
-    for *values, checksum in (yield Statement(f"{_LOCK} RETURNING {', '.join(_FIELDS)}, checksum", content)):
+    for *values, checksum in (yield Statement(_LOCK_AND_READ, content)):
         row = {**dict(zip(_FIELDS, values, strict=True)), "held_until": 0}
         with suppress(StoreCorruptError):  # what is damaged stays so
             check_row(ref, checksum, *content.values(), *values)

@@ -9,7 +9,7 @@ Anthropic's API takes apart from the messages, becomes a system message: `reques
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,8 +18,8 @@ from pydantic import BaseModel
 from autocontext.errors import InvalidMessage
 from autocontext.formats.anthropic_rules import blocks_of, keep_marks, results_first, user_first
 from autocontext.formats.blocks import block_first, carried_text, carries, compaction_block, file_mark, hints, remember
-from autocontext.formats.call_ids import with_own_ids
-from autocontext.formats.openai_parts import kind_of, objects_in, put_back, rest, stand_in, text_at
+from autocontext.formats.call_ids import named_results, with_own_ids
+from autocontext.formats.openai_parts import kind_of, put_back, read_all, read_at, read_each, rest, stand_in, text_at
 from autocontext.formats.strict import allowed, strict_anthropic
 from autocontext.messages import (
     ANTHROPIC_HINTS,
@@ -56,20 +56,19 @@ def from_anthropic(
     The SDK's `Message` is taken too. Tool results get the name of the tool they answer. Raises InvalidMessage naming
     index and key, as in "messages[3].content[0].type: ...".
     """
-    msgs = [] if system is None else [_read({"role": "system", "content": system}, "system", {})]
-    names: dict[str, str] = {}
-    for at, message in objects_in(messages, "messages"):
-        if message.get("role") not in ("user", "assistant"):
-            raise InvalidMessage(f"{at}.role: must be user or assistant, not {message.get('role')!r}")
-        msg = _read(message, at, names)
-        names.update((use.id, use.name) for use in msg.tool_uses)
-        msgs.append(msg)
-    return msgs
+    first = [] if system is None else [read_at("system", _read, {"role": "system", "content": system})]
+    return [*first, *named_results(read_all(messages, "messages", _read_turn), {})]
 
 
-def _read(message: Mapping[str, Any], where: str, names: Mapping[str, str]) -> Msg:
-    blocks, shape = _read_content(message.get("content"), f"{where}.content", names)
-    known = _remember(content=shape, rest=rest(message, ("role", "content"), where))
+def _read_turn(message: Mapping[str, Any]) -> Msg:
+    if message.get("role") not in ("user", "assistant"):
+        raise InvalidMessage(f"role: must be user or assistant, not {message.get('role')!r}")
+    return _read(message)
+
+
+def _read(message: Mapping[str, Any]) -> Msg:
+    blocks, shape = _read_content(message.get("content"))
+    known = _remember(content=shape, rest=rest(message, ("role", "content")))
     own = message.get("id")
     fields: dict[str, Any] = {"id": own} if isinstance(own, str) and own else {}
     # Results stand in the user's messages here; elsewhere a message of results alone is the tool's.
@@ -77,42 +76,37 @@ def _read(message: Mapping[str, Any], where: str, names: Mapping[str, str]) -> M
     return Msg(role="tool" if results else message["role"], content=blocks, metadata=known, **fields)
 
 
-def _read_content(content: Any, where: str, names: Mapping[str, str]) -> tuple[list[Any], str | None]:
+def _read_content(content: Any) -> tuple[list[Any], str | None]:
     if isinstance(content, str):
         return [TextBlock(text=content, metadata=_remember(empty=content == "" or None))], None
     if not isinstance(content, list | tuple):
-        raise InvalidMessage(f"{where}: must be a string or a list of blocks, not {kind_of(content)}")
-    return [_read_block(block, f"{where}[{i}]", names) for i, block in enumerate(content)], "blocks"
+        raise InvalidMessage(f"content: must be a string or a list of blocks, not {kind_of(content)}")
+    return read_each(content, "content", _read_block), "blocks"
 
 
-def _read_block(block: Any, where: str, names: Mapping[str, str]) -> Any:
-    if not isinstance(block, Mapping):
-        raise InvalidMessage(f"{where}: must be an object, not {kind_of(block)}")
-    kind, dot = text_at(block, "type", f"{where}."), f"{where}."
+def _read_block(block: Mapping[str, Any]) -> Any:
+    kind = text_at(block, "type")
     if kind == "text":
-        text = text_at(block, "text", dot)
-        return TextBlock(
-            text=text, metadata=_remember(empty=not text or None, rest=rest(block, ("type", "text"), where))
-        )
+        text, more = text_at(block, "text"), rest(block, ("type", "text"))
+        return TextBlock(text=text, metadata=_remember(empty=not text or None, rest=more))
     if kind == "thinking":
-        more = rest(block, ("type", "thinking"), where)
-        return ThinkingBlock(thinking=text_at(block, "thinking", dot), metadata=_remember(own=True, rest=more))
+        known = _remember(own=True, rest=rest(block, ("type", "thinking")))
+        return ThinkingBlock(thinking=text_at(block, "thinking"), metadata=known)
     if kind == "tool_use" and isinstance(block.get("input"), Mapping):
-        more = rest(block, ("type", "id", "name", "input"), where)
-        call = {"id": text_at(block, "id", dot), "name": text_at(block, "name", dot)}
-        return ToolUseBlock(**call, input=rest(block["input"], (), f"{dot}input"), metadata=_remember(rest=more))
+        known = _remember(rest=rest(block, ("type", "id", "name", "input")))
+        value = read_at("input", rest, block["input"], ())
+        return ToolUseBlock(id=text_at(block, "id"), name=text_at(block, "name"), input=value, metadata=known)
     if kind == "tool_result":
-        return _read_result(block, where, names)
+        return _read_result(block)
     if kind == "image" and (source := _source(block.get("source"))) is not None:
-        more = rest(block, ("type", "source"), where)
-        inner = rest(block["source"], ("type", "url", "media_type", "data"), f"{dot}source")
-        return ImageBlock(source=source, metadata=_remember(inner=inner, rest=more))
-    return _carried(block, kind, where)
+        inner = read_at("source", rest, block["source"], ("type", "url", "media_type", "data"))
+        return ImageBlock(source=source, metadata=_remember(inner=inner, rest=rest(block, ("type", "source"))))
+    return _carried(block, kind)
 
 
-def _carried(block: Mapping[str, Any], kind: str, where: str) -> Any:
+def _carried(block: Mapping[str, Any], kind: str) -> Any:
     """A block of a kind that this library has none for, as it is."""
-    whole = _remember(whole=rest(block, (), where))
+    whole = _remember(whole=rest(block, ()))
     if kind == "compaction":
         return compaction_block(block, whole)
     if kind == "redacted_thinking":
@@ -133,19 +127,16 @@ def _source(source: Any) -> dict[str, Any] | None:
     return {"type": kind, **{key: source[key] for key in keys}}
 
 
-def _read_result(block: Mapping[str, Any], where: str, names: Mapping[str, str]) -> ToolResultBlock:
-    call_id = text_at(block, "tool_use_id", f"{where}.")
+def _read_result(block: Mapping[str, Any]) -> ToolResultBlock:
+    call_id = text_at(block, "tool_use_id")
     shape: str | None = "missing"
     output: Any = ""
     if "content" in block:
-        blocks, shape = _read_content(block["content"], f"{where}.content", names)
+        blocks, shape = _read_content(block["content"])
         output = block["content"] if shape is None else tuple(b for b in blocks if not isinstance(b, ToolUseBlock))
-    error = block.get("is_error")
-    more = rest(block, ("type", "tool_use_id", "content", *(["is_error"] if error is True else [])), where)
-    known = _remember(content=shape, rest=more)
-    return ToolResultBlock(
-        id=call_id, name=names.get(call_id, ""), output=output, is_error=error is True, metadata=known
-    )
+    is_error = block.get("is_error") is True
+    more = rest(block, ("type", "tool_use_id", "content", *(["is_error"] if is_error else [])))
+    return ToolResultBlock(id=call_id, output=output, is_error=is_error, metadata=_remember(content=shape, rest=more))
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -176,7 +167,7 @@ def system_of(messages: Iterable[Msg]) -> str | list[dict[str, Any]] | None:
     if not system_msgs:
         return None
     if any(_known(msg).get("content") == "blocks" or any(map(_cached, msg.content)) for msg in system_msgs):
-        return [block for msg in system_msgs for block in _write_blocks(msg.content, changed=is_rewritten(msg))]
+        return [block for msg in system_msgs for block in _write_blocks(msg.content, _lost(msg))]
     return "\n\n".join(msg.text for msg in system_msgs)
 
 
@@ -206,7 +197,7 @@ def sendable_messages(messages: Iterable[Msg], marks: int = _MARKS - 1) -> list[
 def _write(msg: Msg) -> dict[str, Any] | None:
     known = _known(msg)
     role = "assistant" if msg.tool_uses or msg.role == "assistant" else "user"
-    blocks = _write_blocks(msg.content, changed=is_rewritten(msg))
+    blocks = _write_blocks(msg.content, _lost(msg))
     if not blocks and not known and (role == "assistant" or msg.content):
         return None
     plain = all(isinstance(b, TextBlock) and _known(b).keys() <= {"empty"} and not _cached(b) for b in msg.content)
@@ -216,18 +207,21 @@ def _write(msg: Msg) -> dict[str, Any] | None:
     return put_back({"role": role, "content": content}, known.get("rest"))
 
 
-def _write_blocks(content: Iterable[Any], *, changed: bool) -> list[dict[str, Any]]:
-    blocks = (_write_block(block, changed=changed) for block in content)
+def _lost(msg: Msg) -> Collection[str]:
+    return _ABOUT_THE_TEXT if is_rewritten(msg) else ()
+
+
+def _write_blocks(content: Iterable[Any], lost: Collection[str]) -> list[dict[str, Any]]:
+    blocks = (_write_block(block, lost) for block in content)
     return [block for block in blocks if block is not None]
 
 
-def _write_block(block: Any, *, changed: bool) -> dict[str, Any] | None:
+def _write_block(block: Any, lost: Collection[str]) -> dict[str, Any] | None:
     known = _known(block)
     if "whole" in known and carries(block, _text_of(known["whole"])):
         return put_back({}, known["whole"])
-    body = _body(block, changed=changed)
-    more = {k: v for k, v in (known.get("rest") or _cached(block)).items() if not (changed and k in _ABOUT_THE_TEXT)}
-    return None if body is None else put_back(body, more)
+    body = _body(block, lost)
+    return None if body is None else put_back(body, known.get("rest") or _cached(block), lost)
 
 
 def _cached(block: Any) -> Mapping[str, Any]:
@@ -236,7 +230,7 @@ def _cached(block: Any) -> Mapping[str, Any]:
     return {"cache_control": extra["cache_control"]} if isinstance(extra, Mapping) and "cache_control" in extra else {}
 
 
-def _body(block: Any, *, changed: bool) -> dict[str, Any] | None:
+def _body(block: Any, lost: Collection[str]) -> dict[str, Any] | None:
     known = _known(block)
     body: dict[str, Any] | None = None
     if isinstance(block, TextBlock):
@@ -247,7 +241,7 @@ def _body(block: Any, *, changed: bool) -> dict[str, Any] | None:
     elif isinstance(block, ToolUseBlock):
         body = {"type": "tool_use", "id": block.id, "name": block.name, "input": thaw(block.input)}
     elif isinstance(block, ToolResultBlock):
-        body = _result(block, changed=changed)
+        body = _result(block, lost)
     elif isinstance(block, ImageBlock):
         body = {"type": "image", "source": put_back(thaw(block.source), known.get("inner"))}
     elif isinstance(block, AudioBlock | VideoBlock):
@@ -255,7 +249,7 @@ def _body(block: Any, *, changed: bool) -> dict[str, Any] | None:
     return body
 
 
-def _result(block: ToolResultBlock, *, changed: bool) -> dict[str, Any]:
+def _result(block: ToolResultBlock, lost: Collection[str]) -> dict[str, Any]:
     shape = _known(block).get("content")
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": block.id}
     if isinstance(block.output, str):
@@ -264,7 +258,7 @@ def _result(block: ToolResultBlock, *, changed: bool) -> dict[str, Any]:
         elif shape != "missing" or block.output:
             result["content"] = block.output
     else:
-        result["content"] = _write_blocks(block.output, changed=changed)
+        result["content"] = _write_blocks(block.output, lost)
     if block.is_error:
         result["is_error"] = True
     return result

@@ -1,13 +1,13 @@
-"""Ids of calls that a service takes, given to the copies of messages that a request sends.
+"""What the ids of calls are for, which say which result answers which call; and ids that a service takes.
 
-An id only says which result answers which call. In the memory every id stays as it came.
+In the memory every id stays as it came: others are given to the copies of messages that a request sends.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_not
 from typing import Any
 
@@ -49,6 +49,27 @@ def with_own_ids(
         changed = any(map(is_not, content, msg.content))
         made.append(msg.model_copy(update={"content": tuple(content)}) if changed else msg)
     return made
+
+
+def named_results(msgs: Iterable[Msg], names: dict[str, str]) -> list[Msg]:
+    """The messages, with the name of its tool in each result without one; `names` are those of earlier calls, by id."""
+    named: list[Msg] = []
+    for msg in msgs:  # an id may be used again: a result belongs to the latest call before it
+        named.append(_named(msg, names))
+        names.update((use.id, use.name) for use in msg.tool_uses)
+    return named
+
+
+def _named(msg: Msg, names: Mapping[str, str]) -> Msg:
+    if not any(result.id in names and not result.name for result in msg.tool_results):
+        return msg
+    content = [
+        block.model_copy(update={"name": block.name or names.get(block.id, "")})
+        if isinstance(block, ToolResultBlock)
+        else block
+        for block in msg.content
+    ]
+    return msg.model_copy(update={"content": tuple(content)})
 
 
 def _made(call_id: str, number: int) -> str:

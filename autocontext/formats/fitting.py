@@ -60,10 +60,10 @@ class Fitting:
 
     def fit(self, value: Any, shape: Any, at: str) -> Any:
         """The value, or a copy without what no service takes. Raises InvalidMessage: where, and what is allowed."""
-        if isinstance(shape, Kinds):
-            return self._kind(value, shape, at)
-        if isinstance(shape, Fields):
-            return self._object(value, shape, at)
+        if isinstance(shape, Kinds | Fields):
+            if not isinstance(value, Mapping):
+                raise InvalidMessage(f"{at}: must be an object, not {kind_of(value)}")
+            return self._kind(value, shape, at) if isinstance(shape, Kinds) else self._object(value, shape, at)
         if isinstance(shape, list):
             if not isinstance(value, list | tuple):
                 raise InvalidMessage(f"{at}: must be a list, not {kind_of(value)}")
@@ -85,9 +85,7 @@ class Fitting:
                     problem = e
         raise problem or InvalidMessage(f"{at}: is not taken")
 
-    def _kind(self, value: Any, shape: Kinds, at: str) -> Any:
-        if not isinstance(value, Mapping):
-            raise InvalidMessage(f"{at}: must be an object, not {kind_of(value)}")
+    def _kind(self, value: Mapping[str, Any], shape: Kinds, at: str) -> Any:
         kind = value.get("type", shape.usual)
         if kind is None and shape.usual:  # as the SDKs dump what is not there
             kind = shape.usual
@@ -97,9 +95,7 @@ class Fitting:
             raise InvalidMessage(f"{at}.type: {_unknown(kind, shape.by_type)}")
         return self._object(value, shape.by_type[kind], at)
 
-    def _object(self, value: Any, shape: Fields, at: str) -> Any:
-        if not isinstance(value, Mapping):
-            raise InvalidMessage(f"{at}: must be an object, not {kind_of(value)}")
+    def _object(self, value: Mapping[str, Any], shape: Fields, at: str) -> Any:
         names = {*shape.needed, *shape.others}
         fitted: dict[str, Any] = {}
         for key, inner in value.items():

@@ -17,15 +17,18 @@ from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
 from autocontext.formats.blocks import Media
+from autocontext.formats.call_ids import named_results
 from autocontext.formats.openai_parts import (
     Part,
     hints,
     is_plain,
     kind_of,
     object_at,
-    objects_in,
     put_back,
+    read_all,
+    read_at,
     read_call,
+    read_each,
     read_function,
     read_part,
     remember,
@@ -54,43 +57,28 @@ def from_openai(messages: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
     `developer` becomes role system, `function` role tool; tool results get the name of the tool they answer. Raises
     InvalidMessage naming index and key, as in "messages[3].role: ...".
     """
-    tools: dict[str, str] = {}
-    msgs = []
-    for at, message in objects_in(messages, "messages"):
-        try:
-            msg = _read(message, tools)
-        except InvalidMessage as e:
-            raise InvalidMessage(f"{at}.{e}") from None
-        tools.update((use.id, use.name) for use in msg.tool_uses)
-        msgs.append(msg)
-    return msgs
+    return named_results(read_all(messages, "messages", _read), {})
 
 
-def _read(message: Mapping[str, Any], tools: Mapping[str, str]) -> Msg:
+def _read(message: Mapping[str, Any]) -> Msg:
     role = message.get("role")
     if role not in _ROLES:
         problem = f"must be one of {', '.join(_ROLES)}, not {role!r}" if "role" in message else "is missing"
         raise InvalidMessage(f"role: {problem}")
     if role in ("tool", "function"):
-        return _msg(message, role="tool", content=(_read_result(message, tools),))
+        return _msg(message, role="tool", content=(_read_result(message),))
     content, shape = _read_content(message)
-    known = {"role", "content"}
-    before: list[Any] = []
-    after: list[Any] = []
-    if role == "assistant":
-        before, after, used = _read_assistant(message)
-        known |= used
-        if shape == "null" and any(isinstance(b, ToolUseBlock) for b in after):
-            shape = None  # what a message with calls and no text has anyway
+    before, after, used = _read_assistant(message) if role == "assistant" else ([], [], set[str]())
+    if shape == "null" and any(isinstance(b, ToolUseBlock) for b in after):
+        shape = None  # what a message with calls and no text has anyway
     own = "system" if role == "developer" else role
-    name = _name_in(message)
-    if name:
-        known.add("name")
+    if name := _name_in(message):
+        used.add("name")
     metadata = remember(
         role="developer" if role == "developer" else None,
         content=shape,
         named=name != "" and not _sendable(name, own),
-        extra=rest(message, known),
+        extra=rest(message, {"role", "content", *used}),
     )
     return _msg(message, role=own, name=name, content=(*before, *content, *after), metadata=metadata)
 
@@ -116,7 +104,7 @@ def _read_content(message: Mapping[str, Any]) -> tuple[tuple[Part, ...], str | N
         return (), "null" if "content" in message else "missing"
     if not isinstance(content, list | tuple):
         raise InvalidMessage(f"content: must be a string, a list of parts or null, not {kind_of(content)}")
-    return tuple(read_part(p, f"content[{i}]") for i, p in enumerate(content)), "parts" if content else "empty"
+    return tuple(read_each(content, "content", read_part)), "parts" if content else "empty"
 
 
 def _read_assistant(message: Mapping[str, Any]) -> tuple[list[Any], list[Any], set[str]]:
@@ -131,13 +119,16 @@ def _read_assistant(message: Mapping[str, Any]) -> tuple[list[Any], list[Any], s
         raise InvalidMessage(f"tool_calls: must be a list or null, not {kind_of(calls)}")
     if calls:
         used.add("tool_calls")
-        after.extend(read_call(call, f"tool_calls[{i}]") for i, call in enumerate(calls))
+        after.extend(read_each(calls, "tool_calls", read_call))
     if message.get("function_call") is not None:
         used.add("function_call")
-        body = object_at(message, "function_call")
-        block = read_function(body, "function_call", legacy_id(text_at(body, "name", "function_call.")))
-        after.append(ToolUseBlock(**{**dict(block), "metadata": remember(legacy=True, **hints(block))}))
+        block = read_at("function_call", _read_legacy_call, object_at(message, "function_call"))
+        after.append(block.model_copy(update={"metadata": remember(legacy=True, **hints(block))}))
     return before, after, used
+
+
+def _read_legacy_call(body: Mapping[str, Any]) -> ToolUseBlock:
+    return read_function(body, legacy_id(text_at(body, "name")))
 
 
 def legacy_id(name: str) -> str:
@@ -145,7 +136,7 @@ def legacy_id(name: str) -> str:
     return f"function:{name}"
 
 
-def _read_result(message: Mapping[str, Any], tools: Mapping[str, str]) -> ToolResultBlock:
+def _read_result(message: Mapping[str, Any]) -> ToolResultBlock:
     legacy = message["role"] == "function"
     call_id = legacy_id(text_at(message, "name")) if legacy else text_at(message, "tool_call_id")
     name = _name_in(message)
@@ -156,7 +147,7 @@ def _read_result(message: Mapping[str, Any], tools: Mapping[str, str]) -> ToolRe
     blocks, shape = ((), None) if isinstance(content, str) else _read_content(message)
     output = content if isinstance(content, str) else blocks if shape in ("parts", "empty") else ""
     metadata = remember(legacy=legacy, named=name != "" and not legacy, content=shape, extra=rest(message, known))
-    return ToolResultBlock(id=call_id, name=name or tools.get(call_id, ""), output=output, metadata=metadata)
+    return ToolResultBlock(id=call_id, name=name, output=output, metadata=metadata)
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -205,9 +196,7 @@ def _write_spoken(msg: Msg) -> dict[str, Any] | None:
     message |= content | keyed | _write_calls(msg.tool_uses)
     if known.get("named") or (msg.role == role and _sendable(msg.name, role)):
         message["name"] = msg.name
-    remembered = known.get("extra")
-    if is_rewritten(msg) and isinstance(remembered, dict):
-        remembered = {k: v for k, v in remembered.items() if k not in _ABOUT_THE_TEXT}
+    remembered = put_back({}, known.get("extra"), _ABOUT_THE_TEXT if is_rewritten(msg) else ())
     silent = not (others or keyed or msg.tool_uses or remembered or known.get("content"))
     if silent and (role == "assistant" or msg.role == "tool" or msg.tool_results):
         return None  # services refuse an empty message, and nothing is lost with it

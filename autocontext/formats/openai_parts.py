@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
@@ -30,6 +30,7 @@ from autocontext.messages import (
     thaw,
 )
 
+T = TypeVar("T")
 hints = partial(blocks.hints, WIRE_HINTS)
 """What was remembered about an OpenAI message or block."""
 remember = partial(blocks.remember, WIRE_HINTS)
@@ -49,17 +50,48 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 # -------------------------------------------------------------------------------------------------------- objects
-def rest(message: Mapping[str, Any], known: Collection[str], where: str = "") -> dict[str, Any]:
+def read_all(messages: Any, name: str, read: Callable[[Mapping[str, Any]], T]) -> list[T]:
+    """What `read` makes of each of a provider's messages, as a dict. Errors name its place: "messages[3].role"."""
+    if isinstance(messages, str | Mapping | BaseModel) or not isinstance(messages, Iterable):
+        raise InvalidMessage(f"{name}: must be a list of message objects, not {kind_of(messages)}")
+
+    def dicts() -> Iterator[Any]:
+        for i, message in enumerate(messages):
+            if isinstance(message, Msg):
+                raise InvalidMessage(f"{name}[{i}]: is a Msg already, not a provider's message")
+            yield blocks.without_objects(message)
+
+    return read_each(dicts(), name, read)
+
+
+def read_each(values: Iterable[Any], name: str, read: Callable[[Mapping[str, Any]], T]) -> list[T]:
+    """What `read` makes of each object of a list. Errors name its place: "content[0].type"."""
+    made: list[T] = []
+    for i, value in enumerate(values):
+        if not isinstance(value, Mapping):
+            raise InvalidMessage(f"{name}[{i}]: must be an object, not {kind_of(value)}")
+        made.append(read_at(f"{name}[{i}]", read, value))
+    return made
+
+
+def read_at(place: str, read: Callable[..., T], *given: Any) -> T:
+    """What `read` makes of what is given, which stands at this place: its errors begin with it."""
+    try:
+        return read(*given)
+    except InvalidMessage as e:
+        raise InvalidMessage(f"{place}.{e}") from None
+
+
+def rest(message: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """The keys that no field stands for. Raises InvalidMessage naming what JSON cannot hold."""
     extra: dict[str, Any] = {}
     for key in [k for k in message if k not in known]:
-        at = f"{where}.{key}" if where else str(key)
         if _deeper_than(message[key], _MAX_DEPTH):
-            raise InvalidMessage(f"{at}: holds JSON nested deeper than {_MAX_DEPTH} levels")
+            raise InvalidMessage(f"{key}: holds JSON nested deeper than {_MAX_DEPTH} levels")
         try:
             extra |= freeze({key: message[key]})
         except ValueError as e:
-            raise InvalidMessage(f"{at}: {e}") from None
+            raise InvalidMessage(f"{key}: {e}") from None
     return extra
 
 
@@ -69,44 +101,30 @@ def function_schema(name: str, description: str, properties: dict[str, Any], req
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
-def put_back(target: dict[str, Any], remembered: Any) -> dict[str, Any]:
-    """Add remembered keys to an object that does not have them by now."""
+def put_back(target: dict[str, Any], remembered: Any, lost: Collection[str] = ()) -> dict[str, Any]:
+    """Add remembered keys to an object that does not have them by now, except those that are `lost`."""
     if isinstance(remembered, dict):
-        target.update((k, thaw(v)) for k, v in remembered.items() if k not in target)
+        target.update((k, thaw(v)) for k, v in remembered.items() if k not in target and k not in lost)
     return target
 
 
-def text_at(message: Mapping[str, Any], key: str, where: str = "") -> str:
+def text_at(message: Mapping[str, Any], key: str) -> str:
     """The text under a key. Raises InvalidMessage when it is missing or not a text."""
     if key not in message:
-        raise InvalidMessage(f"{where}{key}: is missing; it must be a string")
+        raise InvalidMessage(f"{key}: is missing; it must be a string")
     value = message[key]
     if not isinstance(value, str):
-        raise InvalidMessage(f"{where}{key}: must be a string, not {kind_of(value)}")
+        raise InvalidMessage(f"{key}: must be a string, not {kind_of(value)}")
     return value
 
 
-def object_at(message: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, Any]:
+def object_at(message: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """The object under a key. Raises InvalidMessage when it is missing or not an object."""
     value = message.get(key)
     if not isinstance(value, Mapping):
         problem = f"must be an object, not {kind_of(value)}" if key in message else "is missing; it must be an object"
-        raise InvalidMessage(f"{where}{key}: {problem}")
+        raise InvalidMessage(f"{key}: {problem}")
     return value
-
-
-def objects_in(messages: Any, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each of a provider's messages as a dict, with its place ("messages[3]"). Raises InvalidMessage for others."""
-    if isinstance(messages, str | Mapping | BaseModel) or not isinstance(messages, Iterable):
-        raise InvalidMessage(f"{name}: must be a list of message objects, not {kind_of(messages)}")
-    for i, original in enumerate(messages):
-        at = f"{name}[{i}]"
-        if isinstance(original, Msg):
-            raise InvalidMessage(f"{at}: is a Msg already, not a provider's message")
-        message = blocks.without_objects(original)
-        if not isinstance(message, Mapping):
-            raise InvalidMessage(f"{at}: must be an object, not {kind_of(message)}")
-        yield at, message
 
 
 def kind_of(value: object) -> str:
@@ -123,45 +141,43 @@ def _deeper_than(value: Any, levels: int) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------- parts
-def read_part(part: Any, where: str) -> Part:
+def read_part(part: Mapping[str, Any]) -> Part:
     """A content part as a block; a part of a kind without a block (`file`) becomes a text that names it."""
-    if not isinstance(part, Mapping):
-        raise InvalidMessage(f"{where}: must be an object, not {kind_of(part)}")
-    kind, dot = text_at(part, "type", f"{where}."), f"{where}."
+    kind = text_at(part, "type")
     if kind == "text":
-        return TextBlock(text=text_at(part, "text", dot), metadata=remember(extra=rest(part, ("type", "text"), where)))
+        return TextBlock(text=text_at(part, "text"), metadata=remember(extra=rest(part, ("type", "text"))))
     if kind == "refusal":
-        extra = rest(part, ("type", "refusal"), where)
-        return TextBlock(text=text_at(part, "refusal", dot), metadata=remember(part="refusal", extra=extra))
-    reader = _READERS.get(kind)
-    if reader is None:
-        carried = remember(carried=rest(part, (), where))
+        extra = rest(part, ("type", "refusal"))
+        return TextBlock(text=text_at(part, "refusal"), metadata=remember(part="refusal", extra=extra))
+    if (reader := _READERS.get(kind)) is None:
+        carried = remember(carried=rest(part, ()))
         return TextBlock(text=_text_of(part), metadata=carried | blocks.file_mark(part, _name_of(part)))
-    return reader(part, rest(part, ("type", kind), where), dot)
+    return reader(part, rest(part, ("type", kind)))
 
 
-def _read_url(part: Mapping[str, Any], extra: dict[str, Any], dot: str) -> Part:
+def _read_url(part: Mapping[str, Any], extra: dict[str, Any]) -> Part:
     kind = part["type"]
     block = ImageBlock if kind == "image_url" else VideoBlock
     if isinstance(part.get(kind), str):  # not OpenAI's form, but Mistral's and others'
         return block(source=source_of(part[kind]), metadata=remember(bare=True, extra=extra))
-    body = object_at(part, kind, dot)
-    inner = rest(body, ("url",), f"{dot}{kind}")
-    return block(source=source_of(text_at(body, "url", f"{dot}{kind}.")), metadata=remember(inner=inner, extra=extra))
+    body = object_at(part, kind)
+    inner = read_at(kind, rest, body, ("url",))
+    return block(source=source_of(read_at(kind, text_at, body, "url")), metadata=remember(inner=inner, extra=extra))
 
 
-def _read_audio(part: Mapping[str, Any], extra: dict[str, Any], dot: str) -> Part:
-    body = object_at(part, "input_audio", dot)
-    inside = f"{dot}input_audio."
-    data, form = text_at(body, "data", inside), text_at(body, "format", inside)
+def _read_audio(part: Mapping[str, Any], extra: dict[str, Any]) -> Part:
+    return read_at("input_audio", _read_sound, object_at(part, "input_audio"), extra)
+
+
+def _read_sound(body: Mapping[str, Any], extra: dict[str, Any]) -> Part:
+    data, form = text_at(body, "data"), text_at(body, "format")
     media_type = _MEDIA_TYPES.get(form, f"audio/{form}")
-    inner = rest(body, ("data", "format"), f"{dot}input_audio")
     odd = None if _audio_format(media_type) == form else form
     source = {"type": "base64", "media_type": media_type, "data": data}
-    return AudioBlock(source=source, metadata=remember(format=odd, inner=inner, extra=extra))
+    return AudioBlock(source=source, metadata=remember(format=odd, inner=rest(body, ("data", "format")), extra=extra))
 
 
-_READERS: dict[str, Callable[[Mapping[str, Any], dict[str, Any], str], Part]] = {
+_READERS: dict[str, Callable[[Mapping[str, Any], dict[str, Any]], Part]] = {
     "image_url": _read_url,
     "video_url": _read_url,
     "input_audio": _read_audio,
@@ -219,28 +235,24 @@ def stand_in(block: Part) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------- tool calls
-def read_call(call: Any, where: str) -> ToolUseBlock:
+def read_call(call: Mapping[str, Any]) -> ToolUseBlock:
     """An entry of `tool_calls` as a block, its arguments parsed."""
-    if not isinstance(call, Mapping):
-        raise InvalidMessage(f"{where}: must be an object, not {kind_of(call)}")
     kind = call.get("type", "function")
     if kind not in ("function", "custom"):
-        raise InvalidMessage(f"{where}.type: must be 'function' or 'custom', not {kind!r}")
-    body = object_at(call, kind, f"{where}.")
-    block = read_function(body, f"{where}.{kind}", text_at(call, "id", f"{where}."), custom=kind == "custom")
-    extra = rest(call, ("id", "type", kind), where)
-    more = remember(extra=extra, untyped="type" not in call).get(WIRE_HINTS, {})
-    return block.model_copy(update={"metadata": freeze(remember(**hints(block), **more))}) if more else block
+        raise InvalidMessage(f"type: must be 'function' or 'custom', not {kind!r}")
+    body = object_at(call, kind)
+    block = read_at(kind, read_function, body, text_at(call, "id"), kind == "custom")
+    more = remember(extra=rest(call, ("id", "type", kind)), untyped="type" not in call).get(WIRE_HINTS, {})
+    return block.model_copy(update={"metadata": remember(**hints(block), **more)}) if more else block
 
 
-def read_function(body: Mapping[str, Any], where: str, call_id: str, *, custom: bool = False) -> ToolUseBlock:
+def read_function(body: Mapping[str, Any], call_id: str, custom: bool = False) -> ToolUseBlock:
     """The inner object of a call as a block: `function`, `custom`, or a legacy `function_call`."""
-    name = text_at(body, "name", f"{where}.")
+    name = text_at(body, "name")
     key = "input" if custom else "arguments"
-    raw = text_at(body, key, f"{where}.")
+    raw = text_at(body, key)
     value, form = ({"input": raw}, {"custom": True}) if custom else _read_arguments(raw)
-    inner = rest(body, ("name", key), where)
-    return ToolUseBlock(id=call_id, name=name, input=value, metadata=remember(inner=inner, **form))
+    return ToolUseBlock(id=call_id, name=name, input=value, metadata=remember(inner=rest(body, ("name", key)), **form))
 
 
 def write_call(block: ToolUseBlock) -> dict[str, Any]:

@@ -10,18 +10,21 @@ The format is that of https://platform.openai.com/docs/api-reference/responses.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
 from autocontext.formats.blocks import carried_text, carries, compaction_block, file_mark, hints, source_of, url_of
+from autocontext.formats.call_ids import named_results
 from autocontext.formats.openai_parts import (
     kind_of,
-    objects_in,
     put_back,
+    read_all,
+    read_at,
+    read_each,
     read_function,
     rest,
     stand_in,
@@ -39,7 +42,6 @@ from autocontext.messages import (
     ToolResultBlock,
     ToolUseBlock,
     as_messages,
-    freeze,
     is_rewritten,
     thaw,
 )
@@ -57,8 +59,6 @@ _OUTPUTS = {
     "apply_patch_call": "apply_patch_call_output",
 }
 """The kinds of calls whose result may be any text, and of the items that hold it."""
-_Calls: TypeAlias = dict[str, tuple[int, str]]
-"""For each id the newest call that has it: its message's index and its kind."""
 _ABOUT_THE_TEXT = ("annotations", "logprobs", "id")
 """Keys about the exact words of a text: wrong next to a text that a compression has replaced."""
 
@@ -71,32 +71,24 @@ def from_responses(items: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
     """
     msgs: list[Msg] = []
     output: list[Any] = []
-    names: dict[str, str] = {}
-    for at, item in objects_in(items, "items"):
-        try:
-            blocks = _read_output(item)
-            if blocks is not None:
-                output.extend(blocks)
-                names.update((b.id, b.name) for b in blocks if isinstance(b, ToolUseBlock))
-                continue
-            if output:
-                msgs.append(Msg(role="assistant", content=output))
-                output = []
-            msgs.append(_read_message(item) if "role" in item else _read_result(item, names))
-        except InvalidMessage as e:
-            raise InvalidMessage(f"{at}.{e}") from None
-    return [*msgs, Msg(role="assistant", content=output)] if output else msgs
+    for read in read_all(items, "items", _read):
+        if isinstance(read, Msg):
+            msgs += [Msg(role="assistant", content=output), read] if output else [read]
+            output = []
+        else:
+            output += read
+    return named_results([*msgs, Msg(role="assistant", content=output)] if output else msgs, {})
 
 
-def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
-    """The blocks of an item that the model has put out; None for what others said."""
+def _read(item: Mapping[str, Any]) -> list[Any] | Msg:
+    """The blocks of an item that the model has put out, or the message of what others said."""
     kind = item.get("type", "message" if "role" in item else None)
-    if kind == "message":
-        return _read_spoken(item) if item.get("role") == "assistant" else None
-    if item.get("role") in _OTHERS:
-        return None
+    if kind == "message" and item.get("role") == "assistant":
+        return _read_spoken(item)
+    if kind == "message" or item.get("role") in _OTHERS:
+        return _read_message(item) if "role" in item else _read_result(item)
     if kind == "function_call":
-        call = read_function(item, "", text_at(item, "call_id"))
+        call = read_function(item, text_at(item, "call_id"))
         # `read_function` keeps unknown keys under its own hints; here they belong to the item.
         form = {k: v for k, v in hints(WIRE_HINTS, call).items() if k != "inner"}
         known = _hints({"item": rest(item, ("type", "call_id", "name", "arguments"))}, form)
@@ -104,7 +96,7 @@ def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
     paired = isinstance(kind, str) and isinstance(item.get("call_id"), str)
     # The service runs a `program` itself: it and its output are carried along.
     if paired and kind.endswith("_output") and kind != "program_output":
-        return None
+        return _read_message(item) if "role" in item else _read_result(item)
     if paired and kind.endswith("_call"):
         inner = rest(item, ("type", "call_id", "id", "status"))
         return [ToolUseBlock(id=item["call_id"], name=kind, input=inner, metadata=_hints({"kind": rest(item, inner)}))]
@@ -144,7 +136,7 @@ def _read_spoken(item: Mapping[str, Any]) -> list[Any]:
     blocks = parts or [TextBlock(text="")]
     head = blocks[0]
     known = {**first, **(head.metadata.get(KEY) or {}), **({} if parts else {"nothing": True})}
-    blocks[0] = head.model_copy(update={"metadata": freeze({**head.metadata, KEY: known})})
+    blocks[0] = head.model_copy(update={"metadata": {**head.metadata, KEY: known}})
     return blocks
 
 
@@ -168,21 +160,19 @@ def _read_parts(item: Mapping[str, Any], key: str = "content") -> tuple[list[Any
         return [], "null" if key in item else "missing"
     if not isinstance(content, list | tuple):
         raise InvalidMessage(f"{key}: must be a string or a list of parts, not {kind_of(content)}")
-    return [_read_part(part, f"{key}[{i}]") for i, part in enumerate(content)], "parts"
+    return read_each(content, key, _read_part), "parts"
 
 
-def _read_part(part: Any, where: str) -> Any:
-    if not isinstance(part, Mapping):
-        raise InvalidMessage(f"{where}: must be an object, not {kind_of(part)}")
-    kind = text_at(part, "type", f"{where}.")
+def _read_part(part: Mapping[str, Any]) -> Any:
+    kind = text_at(part, "type")
     if kind in _TEXT_PARTS:
         key = _TEXT_PARTS[kind]
-        known = {"part": kind, "rest": rest(part, ("type", key), where)}
-        return TextBlock(text=text_at(part, key, f"{where}."), metadata={KEY: known})
+        known = {"part": kind, "rest": rest(part, ("type", key))}
+        return TextBlock(text=text_at(part, key), metadata={KEY: known})
     if kind == "input_image" and isinstance(part.get("image_url"), str):
-        known = {"part": kind, "rest": rest(part, ("type", "image_url"), where)}
+        known = {"part": kind, "rest": rest(part, ("type", "image_url"))}
         return ImageBlock(source=source_of(part["image_url"]), metadata={KEY: known})
-    carried = {KEY: {"carried": rest(part, (), where)}}
+    carried = {KEY: {"carried": rest(part, ())}}
     return TextBlock(text=_text_of_part(part), metadata=carried | file_mark(part, part.get("filename")))
 
 
@@ -191,7 +181,7 @@ def _text_of_part(part: Mapping[str, Any]) -> str:
     return carried_text({} if kind in _FILES else part, kind, named)
 
 
-def _read_result(item: Mapping[str, Any], names: Mapping[str, str]) -> Msg:
+def _read_result(item: Mapping[str, Any]) -> Msg:
     call_id, kind = text_at(item, "call_id"), text_at(item, "type")
     known: dict[str, Any] = {"type": kind, "rest": rest(item, ("type", "call_id", "output"))}
     output: Any
@@ -206,7 +196,7 @@ def _read_result(item: Mapping[str, Any], names: Mapping[str, str]) -> Msg:
     else:  # what it says stands beside: `tools`, an `error`
         known |= {"shape": "missing", "rest": rest(item, ("type", "call_id"))}
         output = json.dumps(thaw(rest(item, ("type", "call_id", "id", "output"))), ensure_ascii=False)
-    block = ToolResultBlock(id=call_id, name=names.get(call_id, ""), output=output, metadata={KEY: known})
+    block = ToolResultBlock(id=call_id, output=output, metadata={KEY: known})
     return Msg(role="tool", content=(block,))
 
 
@@ -217,7 +207,7 @@ def _screenshot(output: Any) -> ImageBlock | None:
     url = output.get("image_url")
     if not isinstance(url, str):
         return None
-    more = rest(output, ("type", "image_url"), "output")
+    more = read_at("output", rest, output, ("type", "image_url"))
     return ImageBlock(source=source_of(url), metadata={KEY: {"rest": more}})
 
 
@@ -225,58 +215,60 @@ def _screenshot(output: Any) -> ImageBlock | None:
 def to_responses(messages: Iterable[Msg]) -> list[dict[str, Any]]:
     """Msgs as Responses items. Thinking that came from elsewhere stays out. Raises InvalidMessage naming the index."""
     msgs = as_messages(messages)
-    announced = _announced_calls(msgs)
-    calls: _Calls = {}
+    answered = _answered_calls(msgs)
+    # Calls that are written as texts, like their results, whose items cannot hold what they say.
+    told = {
+        (calls[block.id].at, block.id)
+        for msg, calls in zip(msgs, answered, strict=True)
+        for block in msg.tool_results
+        if not _fits(block, calls[block.id], changed=is_rewritten(msg))
+    }
     items: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
-    for at, msg in enumerate(msgs):
-        calls.update((use.id, (at, _kind_of(use))) for use in msg.tool_uses)
+    for at, (msg, calls) in enumerate(zip(msgs, answered, strict=True)):
         if msg.role == "assistant":
-            told = {use.id for use in msg.tool_uses if (at, use.id) in announced}
-            items += [*texts, *_write_output(msg, told, calls)]
+            items += [*texts, *_write_output(msg, {use.id for use in msg.tool_uses if (at, use.id) in told}, calls)]
             texts = []
             continue
         for block in msg.tool_results:
-            place, _ = _call_of(block, calls)
-            if (place, block.id) in announced:  # behind the results beside it, which stay next to their calls
+            if (calls[block.id].at, block.id) in told:  # behind the results beside it, which stay next to their calls
                 texts.append({"role": "user", "content": f"[What {block.name} said:]\n{block.text}"})
             else:
-                items.append(_write_result(block, calls, changed=is_rewritten(msg)))
+                items.append(_write_result(block, calls[block.id], _lost(msg)))
         if said := [*_write_said(msg)]:
             items += [*texts, *said]
             texts = []
     return [*items, *texts]
 
 
-def _announced_calls(messages: Iterable[Msg]) -> set[tuple[int, str]]:
-    """Calls that are written as texts, like their results, whose items cannot hold what they say.
+class _Call(NamedTuple):
+    """What a result answers: where the call stands, and its kind. As it begins, one that is gone."""
 
-    Each as its message's index and its id, which calls of later messages may have again.
-    """
-    calls: _Calls = {}
-    announced = set[tuple[int, str]]()
+    at: int = -1
+    kind: str = "function_call"
+
+
+def _answered_calls(messages: Iterable[Msg]) -> list[dict[str, _Call]]:
+    """For each message the calls that its results answer, by id: the newest that has the id."""
+    calls: dict[str, _Call] = {}
+    answered = []
     for at, msg in enumerate(messages):
-        calls.update((use.id, (at, _kind_of(use))) for use in msg.tool_uses)
-        for block in msg.tool_results:
-            place, kind = _call_of(block, calls)
-            known = _form_of(block, calls)
-            if "type" not in known:
-                fits = kind in _OUTPUTS
-            elif known.get("shape") == "screenshot":
-                fits = _image_in(block) is not None
-            else:
-                fits = not is_rewritten(msg) or known.get("shape") not in ("json", "missing")
-            if not fits:
-                announced.add((place, block.id))
-    return announced
+        calls.update((use.id, _Call(at, _kind_of(use))) for use in msg.tool_uses)
+        answered.append({block.id: calls.get(block.id, _Call()) for block in msg.tool_results})
+    return answered
 
 
-def _call_of(block: ToolResultBlock, calls: _Calls) -> tuple[int, str]:
-    """Where the call of a result stands, and its kind; -1 and "function_call" where it is gone."""
-    return calls.get(block.id, (-1, "function_call"))
+def _fits(block: ToolResultBlock, call: _Call, *, changed: bool) -> bool:
+    """Whether the item that answers this call can hold what the result says."""
+    known = _form_of(block, call)
+    if "type" not in known:
+        return call.kind in _OUTPUTS
+    if known.get("shape") == "screenshot":
+        return _image_in(block) is not None
+    return not changed or known.get("shape") not in ("json", "missing")
 
 
-def _form_of(block: ToolResultBlock, calls: _Calls) -> Mapping[str, Any]:
+def _form_of(block: ToolResultBlock, call: _Call) -> Mapping[str, Any]:
     """What is remembered of a result's item; {} if the item is of another kind than the call, which the API refuses.
 
     Such a result is written like one from elsewhere.
@@ -284,7 +276,7 @@ def _form_of(block: ToolResultBlock, calls: _Calls) -> Mapping[str, Any]:
     known = _known(block)
     # `tool_search_output` is without "_call", and other kinds have it.
     kind = str(known.get("type", "")).removesuffix("_output").removesuffix("_call")
-    return known if block.id not in calls or kind == calls[block.id][1].removesuffix("_call") else {}
+    return known if call.at < 0 or kind == call.kind.removesuffix("_call") else {}
 
 
 def _kind_of(use: ToolUseBlock) -> str:
@@ -296,7 +288,7 @@ def _kind_of(use: ToolUseBlock) -> str:
 
 def _write_said(msg: Msg) -> Iterator[dict[str, Any]]:
     """What a message of others than the model says beside its results."""
-    changed = is_rewritten(msg)
+    lost = _lost(msg)
     blocks = [b for b in msg.content if not isinstance(b, ToolResultBlock | ThinkingBlock)]
     whole = _known(blocks[0]).get("whole") if len(blocks) == 1 else None
     if whole is not None and carries(blocks[0], _text_of_item(whole)):
@@ -304,17 +296,16 @@ def _write_said(msg: Msg) -> Iterator[dict[str, Any]]:
     elif blocks or not msg.tool_results:
         known = _known(msg)
         role = known.get("role") if msg.role == "system" and known else "user" if msg.role == "tool" else msg.role
-        own = {k: v for k, v in (known.get("item") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
-        content = _write_content(blocks, known.get("shape"), "input_text", changed=changed)
-        yield put_back({"role": role, **content}, own)
+        content = _write_content(blocks, known.get("shape"), "input_text", lost)
+        yield put_back({"role": role, **content}, known.get("item"), lost)
 
 
-def _write_output(msg: Msg, told: set[str], calls: _Calls) -> Iterator[dict[str, Any]]:
-    changed = is_rewritten(msg)
+def _write_output(msg: Msg, told: set[str], calls: Mapping[str, _Call]) -> Iterator[dict[str, Any]]:
+    lost = _lost(msg)
     spoken: list[Any] = []
     for block in msg.content:
         if spoken and (not isinstance(block, TextBlock | ImageBlock) or _known(block).keys() & {"item", "whole"}):
-            yield _write_spoken(spoken, changed=changed)
+            yield _write_spoken(spoken, lost)
             spoken = []
         whole = _known(block).get("whole")
         if whole is not None and carries(block, _text_of_item(whole)):
@@ -324,43 +315,46 @@ def _write_output(msg: Msg, told: set[str], calls: _Calls) -> Iterator[dict[str,
         elif not isinstance(block, ToolResultBlock | ThinkingBlock):
             spoken.append(block)
     if spoken or not msg.content:
-        yield _write_spoken(spoken, changed=changed)
+        yield _write_spoken(spoken, lost)
     for result in msg.tool_results:
-        yield _write_result(result, calls, changed=changed)
+        yield _write_result(result, calls[result.id], lost)
 
 
-def _write_spoken(blocks: list[Any], *, changed: bool) -> dict[str, Any]:
+def _lost(msg: Msg) -> Collection[str]:
+    return _ABOUT_THE_TEXT if is_rewritten(msg) else ()
+
+
+def _write_spoken(blocks: list[Any], lost: Collection[str]) -> dict[str, Any]:
     known = _known(blocks[0]) if blocks else {}
-    own = {k: v for k, v in (known.get("item") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
     if known.get("nothing") and not blocks[0].text:
         blocks = blocks[1:]
-    content = _write_content(blocks, known.get("shape"), "output_text", changed=changed)
-    return put_back({"role": "assistant", **content}, own)
+    content = _write_content(blocks, known.get("shape"), "output_text", lost)
+    return put_back({"role": "assistant", **content}, known.get("item"), lost)
 
 
 def _write_content(
-    blocks: list[Any], shape: Any, text_kind: str, *, changed: bool, key: str = "content"
+    blocks: list[Any], shape: Any, text_kind: str, lost: Collection[str], key: str = "content"
 ) -> dict[str, Any]:
     if not blocks and shape in ("null", "missing"):
         return {} if shape == "missing" else {key: None}
     if shape == "parts" or (any(not isinstance(b, TextBlock) for b in blocks) and text_kind == "input_text"):
-        return {key: [_write_part(b, text_kind, changed=changed) for b in blocks]}
+        return {key: [_write_part(b, text_kind, lost) for b in blocks]}
     return {key: "\n".join(map(stand_in, blocks))}
 
 
-def _write_part(block: Any, text_kind: str, *, changed: bool) -> dict[str, Any]:
+def _write_part(block: Any, text_kind: str, lost: Collection[str]) -> dict[str, Any]:
     known = _known(block)
     if "carried" in known and carries(block, _text_of_part(known["carried"])):
         item: dict[str, Any] = thaw(known["carried"])
         return item
-    more = {k: v for k, v in (known.get("rest") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
+    more = put_back({}, known.get("rest"), lost)
     if isinstance(block, ImageBlock):
         detail = {} if known else {"detail": "auto"}
         return put_back({"type": "input_image", "image_url": url_of(block), **detail}, more)
     kind = str(known.get("part") or text_kind)
     if not isinstance(block, TextBlock):
         return {"type": text_kind, "text": stand_in(block)}
-    needed: dict[str, Any] = {"annotations": [], "logprobs": []} if changed and kind == "output_text" else {}
+    needed: dict[str, Any] = {"annotations": [], "logprobs": []} if lost and kind == "output_text" else {}
     return put_back({"type": kind, _TEXT_PARTS.get(kind, "text"): block.text}, {**needed, **more})
 
 
@@ -374,9 +368,9 @@ def _write_call(block: ToolUseBlock, *, told: bool) -> dict[str, Any]:
     return put_back({"type": _kind_of(block), "call_id": block.id, **write_function(block)}, known.get("item"))
 
 
-def _write_result(block: ToolResultBlock, calls: _Calls, *, changed: bool) -> dict[str, Any]:
-    known = _form_of(block, calls)
-    kind = known.get("type") or _OUTPUTS.get(_call_of(block, calls)[1], "function_call_output")
+def _write_result(block: ToolResultBlock, call: _Call, lost: Collection[str]) -> dict[str, Any]:
+    known = _form_of(block, call)
+    kind = known.get("type") or _OUTPUTS.get(call.kind, "function_call_output")
     item: dict[str, Any] = {"type": kind, "call_id": block.id}
     if kind == "apply_patch_call_output" and not known:
         item["status"] = "failed" if block.is_error else "completed"
@@ -389,7 +383,7 @@ def _write_result(block: ToolResultBlock, calls: _Calls, *, changed: bool) -> di
     elif shape != "missing":
         output = [TextBlock(text=block.output)] if isinstance(block.output, str) and block.output else block.output
         blocks = [b for b in output if not isinstance(b, str | ThinkingBlock)]
-        item |= _write_content(blocks, shape, "input_text", changed=changed, key="output")
+        item |= _write_content(blocks, shape, "input_text", lost, key="output")
     return put_back(item, known.get("rest"))
 
 

@@ -11,13 +11,13 @@ from autocontext.errors import ContextOverflowError, InvalidMessage, short
 from autocontext.flows import DoesSteps, Flow, compute, operation, sync_and_async
 from autocontext.flows.logs import logger
 from autocontext.formats.anthropic_messages import sendable_messages
-from autocontext.formats.call_ids import with_own_ids
+from autocontext.formats.call_ids import named_results, with_own_ids
 from autocontext.formats.openai_chat import write_chat
 from autocontext.formats.openai_responses import KEY, to_responses
 from autocontext.formats.reading import Message, read_messages
 from autocontext.formats.sendable import sendable
 from autocontext.formats.strict import allowed, strict_chat, strict_items
-from autocontext.messages import Msg, ToolResultBlock, with_words_of_user
+from autocontext.messages import Msg, with_words_of_user
 
 _LONGEST_ID = 64
 """Characters of a call's id that the Responses API takes."""
@@ -159,12 +159,7 @@ class ProviderMessages(DoesSteps):
         for msg in msgs:
             before |= {block.id for block in msg.tool_results if not block.name} - called
             called |= {use.id for use in msg.tool_uses}
-        names = self._names_of_calls(before) if before else {}
-        named: list[Msg] = []
-        for msg in msgs:  # an id may be used again: a result belongs to the latest call before it
-            named.append(_named(msg, names))
-            names.update((use.id, use.name) for use in msg.tool_uses)
-        return named
+        return named_results(msgs, self._names_of_calls(before) if before else {})
 
 
 def _chat(msgs: list[Msg]) -> list[dict[str, Any]]:
@@ -177,13 +172,3 @@ def _items(msgs: list[Msg]) -> list[dict[str, Any]]:
     # An id that came from this API goes back to it as it came.
     sent = with_own_ids(msgs, lambda use: KEY in use.metadata or 1 <= len(use.id) <= _LONGEST_ID)
     return strict_items(to_responses(sent), allowed(sent))
-
-
-def _named(msg: Msg, names: dict[str, str]) -> Msg:
-    blocks: Sequence[Any] = [
-        block.model_copy(update={"name": names[block.id]})
-        if isinstance(block, ToolResultBlock) and not block.name and block.id in names
-        else block
-        for block in msg.content
-    ]
-    return msg.model_copy(update={"content": tuple(blocks)}) if msg.tool_results else msg

@@ -86,20 +86,17 @@ def _note_unknown(msgs: list[Msg], at: int, names: list[str]) -> None:
 
 def _format_of_all(items: Sequence[Any]) -> Format:
     """The one format that all dicts among these may have; OpenAI chat where there are several."""
-    known: dict[int, frozenset[Format]] = {}
+    known = {at: _formats_of(item, at) for at, item in enumerate(items) if not isinstance(item, Msg)}
     common = _ALL
-    for at, item in enumerate(items):
-        if isinstance(item, Msg):
-            continue
-        known[at] = _formats_of(item, at)
-        if not common & known[at]:
-            other = next((i for i, formats in known.items() if not formats & known[at]), None)
+    for at, formats in known.items():
+        if not common & formats:
+            other = next((i for i, theirs in known.items() if i < at and not theirs & formats), None)
             before = "those before it" if other is None else f"messages[{other}]"
             raise InvalidMessage(
-                f"messages[{at}] has the format of {_named(known[at])}, {before} that of "
+                f"messages[{at}] has the format of {_named(formats)}, {before} that of "
                 f"{_named(common if other is None else known[other])}; add each provider's messages by themselves"
             )
-        common &= known[at]
+        common &= formats
     return next(format_ for format_ in _READERS if format_ in common)
 
 

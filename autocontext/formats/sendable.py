@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 from math import isfinite
 from operator import itemgetter
 from typing import Any
@@ -48,7 +49,9 @@ def sendable(messages: Iterable[Msg]) -> list[Msg]:
     can carry, are written as `\ud800`, "nan" and "inf".
     """
     msgs = [m if _fits_json(m) else _as_json(m) for m in as_messages(messages)]
-    return msgs if first_violation(msgs) is None else _repaired(with_own_ids(_with_reasoning(msgs)))
+    if first_violation(msgs) is None:
+        return msgs
+    return [msg for _, msg in sorted(_placed(with_own_ids(_with_reasoning(msgs))), key=itemgetter(0))]
 
 
 def _with_reasoning(msgs: list[Msg]) -> list[Msg]:
@@ -92,10 +95,6 @@ def _as_json(value: Any) -> Any:
     return [_as_json(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _repaired(msgs: list[Msg]) -> list[Msg]:
-    return [msg for _, msg in sorted(_placed(msgs), key=itemgetter(0))]
-
-
 def _placed(msgs: list[Msg]) -> Iterator[tuple[int, Msg]]:
     """What is sent of each message, with the index at which it goes."""
     results = _Results(msgs)
@@ -110,7 +109,7 @@ def _placed(msgs: list[Msg]) -> Iterator[tuple[int, Msg]]:
             is_plain = len(said) == len(msg.content) and msg.role == "assistant"
             yield place, msg if is_plain else _with(msg, "assistant", said)
             for use, first in zip(msg.tool_uses, firsts, strict=True):
-                later = [msgs[i].content[k] for i, k in results.take_rest(use.id, at)]
+                later = [msgs[i].content[k] for i, k in iter(partial(results.take, use.id, at), None)]
                 yield place, _with_later(_result(msgs, at, use, first), later)
             continue
         for number, block in enumerate(msg.content):
@@ -151,11 +150,6 @@ class _Results:
         place = waiting.popleft()
         self.taken.add(place)
         return place
-
-    def take_rest(self, call_id: str, at: int) -> Iterator[tuple[int, int]]:
-        """The other results of a call whose first is taken."""
-        while (place := self.take(call_id, at)) is not None:
-            yield place
 
 
 def _result(msgs: list[Msg], at: int, use: ToolUseBlock, place: tuple[int, int] | None) -> Msg:

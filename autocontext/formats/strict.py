@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from autocontext.errors import InvalidMessage
+from autocontext.formats.addresses import image_address
 from autocontext.formats.anthropic_rules import image_taken
 from autocontext.formats.blocks import carried_text
 from autocontext.formats.fields import ANTHROPIC, BLOCKS, CHAT, ITEMS, RESPONSES_INPUT, RESPONSES_OUTPUT, RESULT_BLOCKS
@@ -146,9 +147,24 @@ def _part(part: Any, content: Any, text_type: str, fitting: Fitting) -> Any:
     """A part of a content that has the shape (..., [Kinds]); a text that names it where it has none of the kinds."""
     kinds: Kinds = content[-1][0]
     try:
-        return fitting.fit(part, kinds, "")
+        sent: Any = fitting.fit(part, kinds, "")
+        sent = _with_address(sent) if sent["type"] in ("image_url", "input_image") else sent
+        return sent or {"type": text_type, "text": _named(part)}
     except InvalidMessage:
         return {"type": text_type, "text": _named(part)}
+
+
+def _with_address(image: dict[str, Any]) -> dict[str, Any] | None:
+    """The image as services take it; None where they refuse its address or data."""
+    holder = image["image_url"] if image["type"] == "image_url" else image
+    key = "url" if image["type"] == "image_url" else "image_url"
+    if holder.get(key) is None:  # a file's id
+        return image
+    address = image_address(holder[key])
+    if not address or address == holder[key]:
+        return image if address else None
+    changed = {**holder, key: address}
+    return changed if holder is image else {**image, "image_url": changed}
 
 
 def _named(part: Any) -> str:
@@ -191,13 +207,13 @@ def _told(item: dict[str, Any]) -> dict[str, Any]:
 def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any] | None:
     """The item as it is sent; None if the service does not take it."""
     shape = _shape(item, "OpenAI Responses")
-    key = "output" if "output" in item else "content"
+    key = "content" if isinstance(shape, Fields) else "output"
     if shape is not ITEMS or item.get("type") in ("function_call_output", "custom_tool_call_output"):
-        inside: Any = shape.needed["content"] if isinstance(shape, Fields) else ITEMS.by_type[item["type"]].needed[key]
+        fields: Any = shape if isinstance(shape, Fields) else ITEMS.by_type[item["type"]]
         text_type = "output_text" if item.get("role") == "assistant" else "input_text"
         value = item.get(key)
         if isinstance(value, list | tuple):
-            parts = [_part(_typed(part, text_type), inside, text_type, fitting) for part in value]
+            parts = [_part(_typed(part, text_type), fields.needed[key], text_type, fitting) for part in value]
             item = {**item, key: parts or ""}
         elif value is None:
             item = {**item, key: ""}

@@ -1,4 +1,7 @@
-"""Which message answers a tool call, by the originals: a note in view tells of a call, but has no call ids."""
+"""Which message answers a tool call, which calls wait for one, and whether an answer is there.
+
+By the originals: a note in view tells of a call, but has no call ids.
+"""
 
 from __future__ import annotations
 
@@ -38,3 +41,19 @@ def _said(log: Log, place: int) -> dict[str, str | None]:
     id_ = log.original[place]
     msg = log.messages[id_]
     return {**dict.fromkeys((r.id for r in msg.tool_results), id_), **dict.fromkeys(u.id for u in msg.tool_uses)}
+
+
+def open_calls(log: Log) -> dict[str, int]:
+    """The calls in view without an answer there, by id, with the number of the message that makes each."""
+    waiting: dict[str, str] = {}
+    for id_, msg in zip(log.view_ids, log.view_messages, strict=True):
+        for result in msg.tool_results:
+            waiting.pop(result.id, None)
+        waiting.update((use.id, id_) for use in msg.tool_uses)
+    # By its number a call is known also when a pass has made its message shorter.
+    return {call: next(iter(log.numbers([id_])), 0) for call, id_ in waiting.items()}
+
+
+def holds(log: Log, msg: Msg) -> bool:
+    """Whether this very message was added, and is in view or behind a note in view."""
+    return log.messages.get(msg.id) == msg and not {*log.numbers([msg.id])}.isdisjoint(log.numbers(log.view_ids))

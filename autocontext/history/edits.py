@@ -25,8 +25,9 @@ except for rule 6: a strategy cannot know the length of a text that the model ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from pydantic import Field
 
@@ -111,27 +112,17 @@ def apply(
         taken.update(edit.places)
         accepted.append(edit)
         saved += gain
-    by_first = {edit.places[0]: edit for edit in accepted}
-    removed = {id_ for edit in accepted for id_ in edit.ids}
-    ids, messages = splice(view.ids, view.messages, by_first, removed)
-    return Applied(View(ids, messages, view.tokens_of), tuple(accepted), tuple(refused), saved)
+    messages = dict(zip(view.ids, view.messages, strict=True)) | {m.id: m for edit in accepted for m in edit.messages}
+    ids = splice(view.ids, accepted)
+    new = View(ids, map(messages.__getitem__, ids), view.tokens_of)
+    return Applied(new, tuple(accepted), tuple(refused), saved)
 
 
-def splice(
-    ids: Sequence[str], messages: Sequence[Msg], by_first: Mapping[str, Edit], removed: set[str]
-) -> tuple[list[str], list[Msg]]:
-    """Ids and messages with each edit's new messages in the place of its first old one, or before one that stays."""
-    new_ids: list[str] = []
-    new_messages: list[Msg] = []
-    for id_, m in zip(ids, messages, strict=True):
-        if id_ in by_first:
-            new = by_first[id_].messages
-            new_ids.extend(n.id for n in new)
-            new_messages.extend(new)
-        if id_ not in removed:
-            new_ids.append(id_)
-            new_messages.append(m)
-    return new_ids, new_messages
+def splice(ids: Iterable[str], edits: Sequence[Edit]) -> list[str]:
+    """Ids with each edit's new messages in the place of its first old one, or before one that stays."""
+    new = {edit.places[0]: [m.id for m in edit.messages] for edit in edits}
+    removed = {id_ for edit in edits for id_ in edit.ids}
+    return [*chain.from_iterable((*new.get(id_, ()), *(() if id_ in removed else (id_,))) for id_ in ids)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,34 +132,28 @@ class _Case:
     view: View
     edit: Edit
     start: int
+    stop: int
     old: tuple[Msg, ...]
-
-    @classmethod
-    def of(cls, view: View, edit: Edit) -> _Case | None:
-        """None when the ids are not contiguous in this view."""
-        start = view.position.get(edit.places[0], -1)
-        stop = start + len(edit.ids)
-        if start < 0 or view.ids[start:stop] != edit.ids:
-            return None
-        return cls(view, edit, start, view.messages[start:stop])
 
 
 def _judge(view: View, edit: Edit, taken: set[str], count: Callable[[Msg], int]) -> tuple[int, str]:
     """Tokens that the edit saves, and the rule it breaks ("" when none)."""
-    case = _Case.of(view, edit)
-    if case is None:
+    start = view.position.get(edit.places[0], -1)
+    stop = start + len(edit.ids)
+    if start < 0 or view.ids[start:stop] != edit.ids:
         return 0, "the messages to replace are not contiguous in this view"
     if not taken.isdisjoint(edit.places):
         return 0, "another edit of the same strategy has replaced these messages"
+    case = _Case(view, edit, start, stop, view.messages[start:stop])
     for rule in (_pairing, _offload, _fixed_messages, _last, _compactions, _insertion):
         if reason := rule(case):
             return 0, reason
-    return view.tokens(case.start, case.start + len(case.old)) - sum(map(count, edit.messages)), ""
+    return view.tokens(start, stop) - sum(map(count, edit.messages)), ""
 
 
 def _pairing(case: _Case) -> str:
     open_before, open_after = open_pairs(case.old), open_pairs(case.edit.messages)
-    if open_before and not open_after and case.view.closed(case.start, case.start + len(case.old)):
+    if open_before and not open_after and case.view.closed(case.start, case.stop):
         return ""
     if open_after != open_before:
         return "tool calls and results outside would lose their partners"
@@ -196,7 +181,7 @@ def _fixed_messages(case: _Case) -> str:
 
 
 def _last(case: _Case) -> str:
-    at_end = case.start + len(case.old) == len(case.view) and case.edit.messages
+    at_end = case.stop == len(case.view) and case.edit.messages
     if at_end and is_note(new := case.edit.messages[-1]) and new.role == "user" and not is_note(case.old[-1]):
         return "a note in the user's role must not come last"
     return ""
@@ -208,7 +193,7 @@ def _compactions(case: _Case) -> str:
     kept = [b for m in case.edit.messages for b in m.content if COMPACTION in b.metadata]
     for at, m in enumerate(case.old, case.start):
         lost = any(COMPACTION in b.metadata and b not in kept for b in m.content)
-        if lost and case.view.compacted < case.start + len(case.old) and not case.view.holds_compacted(at):
+        if lost and case.view.compacted < case.stop and not case.view.holds_compacted(at):
             return "a provider's compaction stays until a later one or the originals stand for it"
     return ""
 

@@ -101,6 +101,12 @@ class Forgotten(_Entry):
     uuid: str
 
 
+class Ended(_Entry):
+    """A run of the agent ended: what the user had asked is answered, also where no reply says so."""
+
+    type: Literal["ended"] = "ended"
+
+
 class Cleared(_Entry):
     """The memory was emptied."""
 
@@ -123,6 +129,8 @@ class Snapshot(_Entry):
     """Messages that the agent has pinned."""
     taken_back: tuple[str, ...] = Field(default=(), exclude_if=lambda taken_back: not taken_back)
     """Originals that a framework's list had no more."""
+    ended: int = Field(default=0, ge=0, exclude_if=lambda ended: not ended)
+    """The originals that were there when a run ended last."""
 
     @property
     def notes(self) -> frozenset[str]:
@@ -147,7 +155,18 @@ class Sealed(_Entry):
 
 
 Entry: TypeAlias = Annotated[
-    Added | Edited | NoteReplaced | Removed | Restored | Pinned | Offloaded | Forgotten | Cleared | Snapshot | Sealed,
+    Added
+    | Edited
+    | NoteReplaced
+    | Removed
+    | Restored
+    | Pinned
+    | Offloaded
+    | Forgotten
+    | Ended
+    | Cleared
+    | Snapshot
+    | Sealed,
     Field(discriminator="type"),
 ]
 """One change of a session, such as a message that was added or an edit of a pass."""

@@ -24,11 +24,8 @@ def follow_entries(
     ended or it was cancelled, and what its tools have done is done. With `own`, all that is among these ids goes, and
     nothing else.
     """
-    return [*return_entries(log, ids), *_removing(log, log.keys(ids), gone, own)]
-
-
-def _removing(log: Log, current: set[str], gone: Collection[str], own: Collection[str] | None) -> list[Removed]:
-    """The entry that takes out of view what is gone, and what stands behind the last message that is shared."""
+    entries: list[Restored | Removed] = [*return_entries(log, ids)]
+    current = log.keys(ids)
     # What comes back from another branch does not count: this branch may share less of what is in view.
     shared = [i for i, id_ in enumerate(log.original) if id_ in current and id_ not in log.taken_back]
     back = [log.place[id_] for id_ in log.taken_back if id_ in current]
@@ -42,14 +39,16 @@ def _removing(log: Log, current: set[str], gone: Collection[str], own: Collectio
             among = {*own}
             left.update(id_ for id_ in behind_it if id_ not in current and log.messages[id_].id in among)
     if not left:
-        return []
+        return entries
     view, lost = View(log.view_ids, log.view_messages), left | log.taken_back - current
     exchanges = {i for id_, i in view.position.items() if log.stands_for(id_, lost) for i in view.exchange(i)}
-    ids = tuple(view.ids[i] for i in sorted(exchanges) if view.ids[i] not in current)
-    told_of = {*log.covered(id_ for id_ in view.ids if id_ not in ids)} - log.taken_back - current
+    leaving = tuple(view.ids[i] for i in sorted(exchanges) if view.ids[i] not in current)
+    told_of = {*log.covered(id_ for id_ in view.ids if id_ not in leaving)} - log.taken_back - current
     places = {at for id_ in left & told_of for at in exchange_of(log.place[id_], log.originals)}
     behind = tuple(id_ for at in sorted(places) if (id_ := log.original[at]) in told_of)
-    return [Removed(ids=ids, taken_back=True, behind=behind)] if ids or behind else []
+    if leaving or behind:
+        entries.append(Removed(ids=leaving, taken_back=True, behind=behind))
+    return entries
 
 
 def _turns(log: Log, ids: Iterable[str]) -> list[list[str]]:

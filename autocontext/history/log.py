@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from copy import copy
-from itertools import chain, count
+from itertools import count
 from typing import NamedTuple
 
 from autocontext.errors import StoreError
 from autocontext.events import CompressionEvent
+from autocontext.history.edits import splice
 from autocontext.history.entries import (
     Added,
     Cleared,
     Edited,
+    Ended,
     Entry,
     Forgotten,
-    NoteReplaced,
     Offloaded,
     Pinned,
     Removed,
@@ -73,6 +74,8 @@ class Log:
         """The originals that a framework's list had no more, out of view or behind a note that is also about others.
 
         What the caller removed is not among them."""
+        self.ended = 0
+        """How many originals there were when a run ended last."""
         self._numbers: dict[str, Runs] = {}
         """Per note, the numbers of the originals behind it."""
         self.events: list[CompressionEvent] = []
@@ -145,31 +148,31 @@ class Log:
             raise StoreError("this session is encrypted: open it through EncryptedSessionStore(store, key)")
         self.entries.extend(entries)
 
-    def follow(self, entry: Entry) -> ViewChange:  # noqa: C901 (one case for each kind of entry)
+    def follow(self, entry: Entry) -> ViewChange:  # noqa: C901, PLR0911 (one case for each kind of entry)
         """Update the readings for an entry that was appended, and return how the view changed."""
         match entry:
             case Added():
-                change = ViewChange(added=(self._add(entry.message.id, entry.message),))
+                return ViewChange(added=(self._add(entry.message.id, entry.message),))
             case Edited():
-                change = self._edit(entry)
-            case NoteReplaced():  # nobody reads an evidence ledger any more
-                change = ViewChange()
+                return self._edit(entry)
             case Removed():
-                change = self._remove(entry)
+                return self._remove(entry)
             case Restored():
-                change = self._restore(entry)
+                return self._restore(entry)
             case Pinned():
-                change = self._pin(entry)
+                self._pin(entry)
             case Offloaded():
-                change = self._offload(entry)
+                self._offload(entry)
             case Forgotten():
-                change = self._forget(entry)
+                self.offloads.pop(entry.uuid, None)
+            case Ended():
+                self.ended = len(self.original)
             case Cleared():
                 self._reset()
-                change = ViewChange(all_new=True)
+                return ViewChange(all_new=True)
             case Snapshot():
-                change = self._restart(entry)
-        return change
+                return self._restart(entry)
+        return ViewChange()  # as for NoteReplaced: nobody reads an evidence ledger any more
 
     def _keep(self, id_: str, msg: Msg | Stored) -> str:
         """Store a message and return its id in this log: its own, with a suffix if that is in use."""
@@ -197,10 +200,6 @@ class Log:
                     keys.add(key)
         return keys
 
-    def _share(self, msg: Msg) -> str:
-        """The id of an equal stored message; otherwise store this one."""
-        return msg.id if self.messages.get(msg.id) == msg else self._keep(msg.id, msg)
-
     def _add(self, id_: str, msg: Msg | Stored) -> str:
         key = self._keep(id_, msg)
         self.place[key] = len(self.original)
@@ -213,23 +212,18 @@ class Log:
         return key
 
     def _edit(self, entry: Edited) -> ViewChange:
-        removed: set[str] = set()
-        added: list[str] = []
         for edit in entry.edits:
-            removed.update(edit.ids)
             for m in edit.messages:
                 self.messages[m.id] = m
-                added.append(m.id)
                 self.replaced[m.id] = edit.ids
                 self._numbers_of(m.id)
             # The UUID may have an entry already: a reloaded page that is shortened again keeps its UUID.
             self._edit_uuids.add(edit.uuid)
             self.offloads[edit.uuid] = tuple(dict.fromkeys((*self.offloads.get(edit.uuid, ()), *edit.offload)))
-        new = {edit.places[0]: [m.id for m in edit.messages] for edit in entry.edits}
-        spliced = ((*new.get(id_, ()), *(() if id_ in removed else (id_,))) for id_ in self.view_ids)
-        self.view_ids, self._view_messages = [*chain.from_iterable(spliced)], None
+        self._set_view(splice(self.view_ids, entry.edits))
         self.events.extend(entry.events)
-        return ViewChange(tuple(removed), tuple(added))
+        removed = {id_ for edit in entry.edits for id_ in edit.ids}
+        return ViewChange(tuple(removed), tuple(m.id for edit in entry.edits for m in edit.messages))
 
     def _remove(self, entry: Removed) -> ViewChange:
         removed = set(entry.ids)
@@ -249,26 +243,21 @@ class Log:
         self.taken_back.difference_update((*entry.ids, *entry.behind))
         return ViewChange(place, entry.ids)
 
-    def _pin(self, entry: Pinned) -> ViewChange:
+    def _pin(self, entry: Pinned) -> None:
         for id_ in entry.ids:
             if not entry.pinned:
                 self.pins.pop(id_, None)
             elif id_ in self.messages:
                 self.pins[id_] = with_pin(self.messages[id_])
         self._set_view(self.view_ids)
-        return ViewChange()
 
-    def _offload(self, entry: Offloaded) -> ViewChange:
+    def _offload(self, entry: Offloaded) -> None:
         ids: dict[str, None] = {}
         for m in entry.messages:
             # A message that occurs twice in the entry needs two ids: the entry is a list of ids.
-            ids[self._keep(m.id, m) if m.id in ids else self._share(m)] = None
+            is_stored = m.id not in ids and self.messages.get(m.id) == m
+            ids[m.id if is_stored else self._keep(m.id, m)] = None
         self.offloads[entry.uuid] = tuple(ids)
-        return ViewChange()
-
-    def _forget(self, entry: Forgotten) -> ViewChange:
-        self.offloads.pop(entry.uuid, None)
-        return ViewChange()
 
     def _restart(self, entry: Snapshot) -> ViewChange:
         self._reset()
@@ -276,7 +265,7 @@ class Log:
         self.original = list(entry.original)
         self.place = {id_: i for i, id_ in enumerate(self.original)}
         self.pins = {id_: with_pin(self.messages[id_]) for id_ in entry.pinned if id_ in self.messages}
-        self.taken_back = {*entry.taken_back} - {*entry.view}
+        self.taken_back, self.ended = {*entry.taken_back} - {*entry.view}, entry.ended
         # A ledger note that was added (copied from another memory's view) is an original, and stays.
         self._set_view(id_ for id_ in entry.view if id_ in self.place or not is_ledger(self.messages[id_]))
         self.offloads = dict(entry.offloads)
@@ -370,14 +359,7 @@ class Log:
 
     def numbers(self, ids: Iterable[str]) -> Runs:
         """The numbers of the originals among these messages and behind them, recursively."""
-        return Runs(self._runs(ids))
-
-    def runs_of(self, id_: str) -> Sequence[tuple[int, int]]:
-        """`numbers` of one message as runs: first and last of each, ascending."""
-        if id_ in self.replaced:
-            return self._numbers_of(id_).pairs
-        place = self.place.get(id_)
-        return () if place is None else ((place + 1, place + 1),)
+        return Runs(self.runs_of(*ids))
 
     def held(self, ids: Iterable[str]) -> Runs:
         """`numbers` without what a framework's list had no more."""
@@ -388,8 +370,8 @@ class Log:
         numbers = self.numbers([id_])
         return bool(numbers) and all(self.original[number - 1] in originals for number in numbers)
 
-    def _runs(self, ids: Iterable[str]) -> list[tuple[int, int]]:
-        """`numbers` as runs in the order of the messages; those that follow each other, as in a long view, are one."""
+    def runs_of(self, *ids: str) -> list[tuple[int, int]]:
+        """`numbers` as runs, first and last of each, in the order of the messages; in a long view many are one."""
         runs: list[tuple[int, int]] = []
         for id_ in ids:
             if id_ in self.replaced:
@@ -410,7 +392,7 @@ class Log:
             if missing := [i for i in inner if i in self.replaced and i not in self._numbers]:
                 todo += missing
             else:
-                self._numbers[todo.pop()] = Runs(self._runs(inner))
+                self._numbers[todo.pop()] = Runs(self.runs_of(*inner))
         return self._numbers[id_]
 
     def snapshot(self) -> Snapshot:
@@ -424,4 +406,5 @@ class Log:
             replaced=self.shared(),
             pinned=tuple(self.pins),
             taken_back=tuple(id_ for id_ in self.original if id_ in self.taken_back),
+            ended=self.ended,
         )

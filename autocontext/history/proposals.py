@@ -112,13 +112,17 @@ class Proposal:
         if not isinstance(self.span, Span) or not self.span.ids or len(self.span.ids) != len(self.span.messages):
             return False
         note = self.text is not None
-        in_place = bool(self.blocks or self.images) or self.arguments_to is not None or self.strips_compaction
         if bool(self.recalls) != (self.kind == "recall") or (self.recalls and not (note and len(self.span) == 1)):
             return False
-        if self.kind == "ledger" or note + in_place + self.removes != 1:
+        if self.kind == "ledger" or note + self.in_place + self.removes != 1:
             return False
         # No other role suits a note: a tool message answers calls, and system messages are never replaced.
         return self.role in ("user", "assistant") if note else self.removes or len(self.span) == 1
+
+    @property
+    def in_place(self) -> bool:
+        """Whether one message stays, in a shorter form."""
+        return bool(self.blocks or self.images) or self.arguments_to is not None or self.strips_compaction
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -148,29 +152,20 @@ def build(
         return next(replies) if isinstance(text, Question) else text
 
     new: tuple[Msg, ...] = ()
-    if proposal.blocks or proposal.images or proposal.arguments_to is not None or proposal.strips_compaction:
+    if proposal.in_place:
         texts = {i: redact(resolve(t)) for i, t in proposal.blocks.items()}
         new = (_rewrite(proposal, texts, origin),)
     elif not proposal.removes:
         new = (_note(proposal, redact(resolve(proposal.text or "")), origin, redact),)
-    if proposal.recalls:
-        return Edit(
-            uuid=key,
-            ids=(),
-            messages=new,
-            offload=proposal.recalls,
-            event_type=proposal.event_type,
-            strategy=strategy,
-            before=proposal.span.ids[0],
-        )
     context = proposal.context.ids if proposal.context else ()
     return Edit(
         uuid=key,
-        ids=proposal.span.ids,
+        ids=() if proposal.recalls else proposal.span.ids,
         messages=new,
-        offload=context + proposal.span.ids,
+        offload=proposal.recalls or context + proposal.span.ids,
         event_type=proposal.event_type,
         strategy=strategy,
+        before=proposal.span.ids[0] if proposal.recalls else "",
     )
 
 

@@ -10,7 +10,14 @@ from autocontext.messages import Msg, is_compressed, is_final_reply, is_note, is
 
 
 def open_request(log: Log, messages: Sequence[Msg] | None = None) -> Msg | None:
-    """What the user said last, as it was said, if no answer follows it in view, or in these messages; else None."""
+    """What the user said last, as it was said, if no answer follows it in view, or in these messages; else None.
+
+    Where a run has ended since, whatever it ended with, nothing is open.
+    """
+    if log.ended and not any(
+        is_user_turn(log.messages[log.original[at]]) for at in range(log.ended, len(log.original))
+    ):
+        return None
     for msg in reversed(log.view_messages if messages is None else messages):
         if _is_answer(msg):
             return None

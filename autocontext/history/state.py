@@ -48,6 +48,8 @@ def dump(log: Log) -> dict[str, Any]:
         state["pinned"] = pinned
     if taken_back := [at for at, id_ in enumerate(log.original) if id_ in log.taken_back]:
         state["taken_back"] = taken_back
+    if log.ended:
+        state["ended"] = log.ended
     return state
 
 
@@ -86,6 +88,7 @@ def _load(state: Mapping[str, Any]) -> Snapshot:
         view=in_view,
         pinned=_at(state, "pinned", in_view, "working_memory_storage"),
         taken_back=_at(state, "taken_back", originals, "original_memory_storage"),
+        ended=_ended(state, len(originals)),
         offloads={uuid: table.place(messages, "offload_context", uuid) for uuid, messages in offloads.items()},
         messages=table.messages,
         events=events,
@@ -99,6 +102,13 @@ def _at(state: Mapping[str, Any], field: str, ids: tuple[str, ...], of: str) -> 
     if not isinstance(places, list) or not all(type(at) is int and 0 <= at < len(ids) for at in places):
         raise StateError(f"state.{field} must be a list of indices below {len(ids)}, of {of}")
     return tuple(ids[at] for at in places)
+
+
+def _ended(state: Mapping[str, Any], most: int) -> int:
+    ended = state.get("ended", 0)
+    if type(ended) is not int or not 0 <= ended <= most:
+        raise StateError(f"state.ended must be a number of messages up to {most}, of original_memory_storage")
+    return ended
 
 
 class _Messages:

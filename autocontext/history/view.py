@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, groupby, islice, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -221,7 +221,8 @@ class View:
         self.messages: tuple[Msg, ...]
         self.tokens_of: Callable[[str, Msg], int] | None
         """Tokens of a message; None without a counter."""
-        vars(self).update(ids=tuple(ids), messages=tuple(messages), tokens_of=tokens)
+        self._memo: dict[Hashable, Any]
+        vars(self).update(ids=tuple(ids), messages=tuple(messages), tokens_of=tokens, _memo={})
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: all strategies read the same view."""
@@ -254,10 +255,6 @@ class View:
             self._memo[key] = make()
         found: T = self._memo[key]
         return found
-
-    @cached_property
-    def _memo(self) -> dict[Hashable, Any]:
-        return {}
 
     @cached_property
     def _tokens(self) -> list[int]:
@@ -326,6 +323,11 @@ class View:
         return _last(self.messages, is_final_reply)
 
     @cached_property
+    def first_user(self) -> int:
+        """Index of the first message the user wrote; -1 without one."""
+        return next((i for i, m in enumerate(self.messages) if is_user_turn(m)), -1)
+
+    @cached_property
     def latest_user(self) -> int:
         """Index of the last message the user wrote; -1 without one. The current round follows it."""
         return _last(self.messages, is_user_turn)
@@ -357,16 +359,10 @@ class View:
 
     def tool_runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Maximal runs [a, b) of tool calls and results inside [start, stop)."""
-        begin = -1
-        for i in range(start, stop):
-            if is_tool_message(self.messages[i]):
-                if begin < 0:
-                    begin = i
-            elif begin >= 0:
-                yield begin, i
-                begin = -1
-        if begin >= 0:
-            yield begin, stop
+        for of_tools, run in groupby(range(start, stop), lambda i: is_tool_message(self.messages[i])):
+            if of_tools:
+                places = [*run]
+                yield places[0], places[-1] + 1
 
     def rounds(self) -> Iterator[Round]:
         """Finished rounds in order: a user message, at least one message, and the first final reply after it.

@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import ModelError, told
+from autocontext.flows import DoesSteps, Flow, operation, sync_and_async
 from autocontext.flows.threads import afinished, finished
 from autocontext.requests import ModelReply, ModelRequest, Usage
 
 
-class CallableModel:
+class CallableModel(DoesSteps):
     """A model made of a function; `name` appears in its errors.
 
     `complete` runs an async function to its end, in a new thread if an event loop is running; `acomplete` runs a sync
@@ -31,23 +32,16 @@ class CallableModel:
     def __repr__(self) -> str:
         return f"CallableModel({self.name!r})"
 
-    def complete(self, request: ModelRequest) -> ModelReply:
+    def _complete(self, request: ModelRequest) -> Flow[ModelReply]:
         """The function's reply. Raises ModelError."""
         start = time.perf_counter()
         try:
-            answer = finished(partial(self._fn, request))
+            answer = yield operation(finished, afinished, partial(self._fn, request))
         except Exception as e:
             raise self._failure(e) from e
         return self._reply(answer, time.perf_counter() - start)
 
-    async def acomplete(self, request: ModelRequest) -> ModelReply:
-        """The function's reply, without blocking the event loop. Raises ModelError."""
-        start = time.perf_counter()
-        try:
-            answer = await afinished(partial(self._fn, request))
-        except Exception as e:
-            raise self._failure(e) from e
-        return self._reply(answer, time.perf_counter() - start)
+    complete, acomplete = sync_and_async(_complete)
 
     def _failure(self, e: Exception) -> ModelError:
         if isinstance(e, ModelError):

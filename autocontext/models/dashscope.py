@@ -8,10 +8,8 @@ Request and reply shapes: DashScope API reference, text generation with `result_
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from http import HTTPStatus
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import ModelError
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     import aiohttp
     import requests
 
-_KEY_FILE_VARIABLE = "DASHSCOPE_API_KEY_FILE_PATH"
 _POOL = 32
 """Pooled connections of `complete`; the SDK's shared session pools 10 and warns about each further one."""
 
@@ -42,24 +39,11 @@ class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession
     """
 
     sdk, service, key_variable = "dashscope", "DashScope", "DASHSCOPE_API_KEY"
+    key_file_variable = "DASHSCOPE_API_KEY_FILE_PATH"
     reserved = frozenset({
         "api_key", "base_address", "history", "messages", "model", "n", "prompt", "request_timeout", "result_format",
         "session", "stream", "tools",
     })  # fmt: skip
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        temperature: float | None = None,
-        timeout: float = 60.0,
-        **extra: Any,
-    ) -> None:
-        if not (api_key or os.environ.get(self.key_variable)) and (path := os.environ.get(_KEY_FILE_VARIABLE)):
-            api_key = Path(path).read_text(encoding="utf-8")
-        super().__init__(model, key=api_key, base_url=base_url, timeout=timeout, temperature=temperature, extra=extra)
 
     def _connect(self) -> requests.Session:
         import requests

@@ -48,7 +48,7 @@ class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
         # First, as `ServiceModel` makes the clients with these.
         self.max_retries = max_retries
         self._limit_field = limit_field
-        super().__init__(model, key=api_key, base_url=base_url, timeout=timeout, temperature=temperature, extra=extra)
+        super().__init__(model, api_key=api_key, base_url=base_url, temperature=temperature, timeout=timeout, **extra)
 
     def _connect(self) -> OpenAI:
         import openai

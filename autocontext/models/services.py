@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import SecretStr
@@ -120,6 +121,8 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
     """The service's name in errors."""
     key_variable: str
     """The environment variable with the key."""
+    key_file_variable: str = ""
+    """The environment variable with the path of a file that holds the key; "" if the service has none."""
     reserved: frozenset[str]
     """Parameters of a request that the model sets itself."""
 
@@ -127,11 +130,11 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
         self,
         model: str,
         *,
-        key: str | None,
-        base_url: str | None,
-        timeout: float,
-        temperature: float | None,
-        extra: dict[str, Any],
+        api_key: str | None = None,
+        base_url: str | None = None,
+        temperature: float | None = None,
+        timeout: float = 60.0,
+        **extra: Any,
     ) -> None:
         name = type(self).__name__
         if importlib.util.find_spec(self.sdk) is None:
@@ -141,7 +144,10 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
         self.model = model
         self.base_url = base_url
         self.timeout = timeout
-        self._key: SecretStr = checked_key(key or os.environ.get(self.key_variable), name, self.key_variable)
+        key = api_key or os.environ.get(self.key_variable)
+        if not key and (path := os.environ.get(self.key_file_variable)):
+            key = Path(path).read_text(encoding="utf-8")
+        self._key: SecretStr = checked_key(key, name, self.key_variable)
         self._settings = extra if temperature is None else {"temperature": temperature, **extra}
         """Parameters of each request."""
         self._lock = fork_lock()

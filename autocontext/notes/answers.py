@@ -6,7 +6,6 @@ is quoted. The words below only choose what is quoted: a wrong guess shows anoth
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from autocontext.caches import cached
 from autocontext.messages import ToolResultBlock
 from autocontext.notes.sentences import announces, sentences
-from autocontext.notes.values import find, known_values
+from autocontext.notes.values import LONGEST_LINE, LONGEST_TEXT, find, known_values
 from autocontext.text.caseless import Caseless
 from autocontext.text.excerpts import (
     HEADLINE,
@@ -31,8 +30,8 @@ from autocontext.text.excerpts import (
     sums_up,
     without_number,
 )
-from autocontext.text.protocol_results import RECORD_KEY, printed, said
-from autocontext.text.rendering import one_line
+from autocontext.text.protocol_results import RECORD_KEY, parsed, printed, said
+from autocontext.text.rendering import one_line, start_of_word
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
 
@@ -78,10 +77,6 @@ _OF_BEST = 0.4
 """Least worth of a line of code that is looked at, as a share of the best one's: an import says nothing beside it."""
 _FEW_LINES = 3
 """Lines; what a result of so few lines says of an error is its reason."""
-_SEARCHED = 64_000
-"""Characters at the end of a result in which lines that look like errors are looked for."""
-_LONGEST_LINE = 400
-"""Characters of a line that are considered."""
 _MOST_FIELDS = 200
 """Fields of a JSON text that are considered."""
 _LONGEST_RECORD = 160
@@ -119,7 +114,6 @@ A bare `exit 1` is a line of a script, if it is not in brackets at the end.
 """
 _HTTP = re.compile(r"\s*HTTP/[\d.]{1,3} ([45]\d\d)\b")
 _TAGS = re.compile(r"</?[A-Za-z][\w-]{0,40}>")
-_PARSES = re.compile(r"\s*[\[{]")
 _WRAPPER = re.compile(
     r"\b(?:return_?code|exit_?code|exit_?status)\b\W{0,4}0\b|\b(?:output|stdout|stderr)\b:?", re.IGNORECASE
 )
@@ -250,7 +244,7 @@ def _safe(text: str) -> str:
 def answer_of(block: ToolResultBlock) -> Answer:
     """What the structure of a result says."""
     text, is_error, _ = said(block.text)
-    record = _json(text)
+    record = parsed(text, _LONGEST_JSON)
     status = "error" if block.is_error or is_error else ""
     if (code := _exit_code(text)) not in (None, 0):
         status = f"exit {code}"
@@ -275,28 +269,15 @@ def _may_have_exit(text: str) -> bool:
     return not text.isascii() or "exit" in lowered or "return" in lowered or "rc" in lowered
 
 
-def _json(text: str) -> Any:
-    """The record or list that a text is; None for any other text."""
-    if len(text) > _LONGEST_JSON or not _PARSES.match(text):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 @cached(_READ)
 def _is_json(text: str) -> bool:
-    return _json(text) is not None
+    return parsed(text, _LONGEST_JSON) is not None
 
 
 def _says_no_value(value: Any) -> bool:
     """Whether a JSON value holds nothing: no text, no number but 0, no true."""
-    if isinstance(value, dict):
-        return all(map(_says_no_value, value.values()))
-    if isinstance(value, list):
-        return all(map(_says_no_value, value))
-    return not value
+    inside = value.values() if isinstance(value, dict) else value
+    return all(map(_says_no_value, inside)) if isinstance(value, dict | list) else not value
 
 
 def _is_empty(text: str) -> bool:
@@ -369,8 +350,8 @@ def _with_records(lines: Sequence[tuple[int, str]]) -> list[int]:
 
 def _without_prompt(text: str) -> str:
     """The beginning of a text of which no line tells anything, such as a bare number, without a terminal's prompt."""
-    lines = [line for line in text[:_LONGEST_LINE].split("\n") if not _PROMPT.fullmatch(line.strip())]
-    return _squeezed("\n".join(lines)) or _squeezed(text[:_LONGEST_LINE])
+    lines = [line for line in text[:LONGEST_LINE].split("\n") if not _PROMPT.fullmatch(line.strip())]
+    return _squeezed("\n".join(lines)) or _squeezed(text[:LONGEST_LINE])
 
 
 class _Lines:
@@ -443,7 +424,7 @@ def _statement(line: str, *, more: bool) -> str:
 
 def _is_head(line: str) -> bool:
     """Whether a line only announces what stands below it: it counts, defines and refuses nothing."""
-    return line.endswith(_COLONS) and not (_COUNT.search(line) or defines(line) or _may_give_reason(line))
+    return line.endswith(_COLONS) and not (_COUNT.search(line) or defines(line) or _word_of_error(line))
 
 
 def _rules_columns(line: str) -> bool:
@@ -463,13 +444,13 @@ def lines_and_fields(text: str) -> frozenset[str]:
 def shape_of(line: str) -> str:
     """A line that measures the tool's own work, without the figure: "Wall time: 0.05 seconds" heads every answer."""
     measure = MEASURE.fullmatch(line)
-    return line if measure is None or _may_give_reason(line) else measure[1]
+    return line if measure is None or _word_of_error(line) else measure[1]
 
 
 @cached(_READ)
 def _lines_of_files(text: str) -> frozenset[str]:
     """The lines of a text that a tool has numbered: with a number that follows the one above, or is followed below."""
-    matches = list(_NUMBERED.finditer(text, 0, _SEARCHED))
+    matches = list(_NUMBERED.finditer(text, 0, LONGEST_TEXT))
     found: set[str] = set()
     for before, line in pairwise(matches):
         if int(line[1]) == int(before[1]) + 1:
@@ -496,20 +477,20 @@ def _best(rated: Iterable[tuple[float, int, str]]) -> list[tuple[int, str]]:
 @cached(_READ)
 def _lines(text: str) -> tuple[tuple[int, str], ...]:
     """The lines at both ends of a text and those between that tell something, each with its place, on one line."""
-    if len(text) <= _SEARCHED:
+    if len(text) <= LONGEST_TEXT:
         lines = list(enumerate(text.split("\n")))
     else:
-        first = text[:_SEARCHED].split("\n")[:_FIRST_LINES]
+        first = text[:LONGEST_TEXT].split("\n")[:_FIRST_LINES]
         # The places are not next to each other, since there is a gap.
-        lines = [*enumerate(first), *enumerate(text[-_SEARCHED:].split("\n")[1:], len(first) + _BESIDE)]
+        lines = [*enumerate(first), *enumerate(text[-LONGEST_TEXT:].split("\n")[1:], len(first) + _BESIDE)]
     if len(lines) > _FIRST_LINES + _LAST_LINES:
         between = lines[_FIRST_LINES:-_LAST_LINES]
-        errors = [line for line in between if ERROR.search(line[1], 0, _LONGEST_LINE)][-_MOST_ERRORS:]
+        errors = [line for line in between if ERROR.search(line[1], 0, LONGEST_LINE)][-_MOST_ERRORS:]
         lonely = alone([line for _, line in lines])
         telling = {*errors, *(lines[k] for k in lonely)} & {*between}
         lines = [*lines[:_FIRST_LINES], *sorted(telling), *lines[-_LAST_LINES:]]
     # What a progress bar has overwritten was never there to stay.
-    told = ((i, _squeezed(line.rstrip("\r").rpartition("\r")[2][: 10 * _LONGEST_LINE])) for i, line in lines)
+    told = ((i, _squeezed(line.rstrip("\r").rpartition("\r")[2][: 10 * LONGEST_LINE])) for i, line in lines)
     return tuple(_sentences(told))
 
 
@@ -529,7 +510,7 @@ def _sentences(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 def _goes_on(line: str, below: str) -> bool:
     """Whether a sentence runs from one line into the next."""
-    prose = below[:1].islower() and _IN_PROSE.match(below) and len(line) + len(below) < _LONGEST_LINE
+    prose = below[:1].islower() and _IN_PROSE.match(below) and len(line) + len(below) < LONGEST_LINE
     return bool(prose and len(line.split()) >= _LEAST_WRAPPED and _WRAPPED.fullmatch(line))
 
 
@@ -539,14 +520,8 @@ def _squeezed(text: str) -> str:
 
 
 @cached(_LINES)
-def _may_give_reason(line: str) -> bool:
-    """Whether a line has a word of an error; cached, since each note of each pass rates the lines anew."""
-    return ERROR.search(line) is not None
-
-
-@cached(_READ)
 def _word_of_error(line: str) -> tuple[int, int] | None:
-    """Where the first word of an error stands in a line; cached, since a line is cut for every width of every note."""
+    """Where the first word of an error stands in a line; cached, since each note of each pass rates the lines anew."""
     found = ERROR.search(line)
     return found.span() if found else None
 
@@ -561,13 +536,13 @@ def _worth(line: str, call: str, parts: Sequence[str], used: Used, *, reasons: f
     """How much a line tells, 0 if it is no answer; `reasons` is what a word of an error is worth."""
     if _says_nothing(line):
         return 0.0
-    repeats = any(part in line for part in parts) and not _may_give_reason(line[:_LONGEST_LINE])
+    repeats = any(part in line for part in parts) and not _word_of_error(line[:LONGEST_LINE])
     if repeats or (len(line) > _SHORT and line in call):
         return _OF_ECHO
     worth = 0.3 + 0.5 * (len(line) >= 12) + 0.3 * any(map(str.isdigit, line))
-    if _may_give_reason(line[:_LONGEST_LINE]):
+    if _word_of_error(line[:LONGEST_LINE]):
         worth += _EXCEPTION if reasons and _IS_EXCEPTION.match(line) else reasons
-    worth += used(known_values(line[:_LONGEST_LINE]))
+    worth += used(known_values(line[:LONGEST_LINE]))
     return worth * (_OF_FRAME if _FRAME.match(line) or IMPORT.match(line) else 1.0)
 
 
@@ -575,7 +550,7 @@ def _worth(line: str, call: str, parts: Sequence[str], used: Used, *, reasons: f
 def _says_nothing(line: str) -> bool:
     if not any(map(str.isalnum, line)) or _SAYS_NOTHING.fullmatch(line) or _PROGRESS.search(line):
         return True
-    fields = line.strip(_BRACKETS).split(",") if len(line) <= _LONGEST_LINE else [line]
+    fields = line.strip(_BRACKETS).split(",") if len(line) <= LONGEST_LINE else [line]
     return all(_HOLDS_NOTHING.fullmatch(field.strip(_BRACKETS)) for field in fields)
 
 
@@ -614,7 +589,7 @@ def _fields(text: str, call: str = "", used: Used = lambda _: 0.0) -> Iterator[t
             late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
             is_named = field["key"] is None and field.group().startswith('"')
             name = "" if is_named else next(filter(None, reversed(path)), "")
-            said = f'"{name}": … ' * bool(name) + one_line(field.group()[: 10 * _LONGEST_LINE])
+            said = f'"{name}": … ' * bool(name) + one_line(field.group()[: 10 * LONGEST_LINE])
             yield late, place * _RECORD_PLACES + within[-1], said
 
 
@@ -627,7 +602,7 @@ def _has_lists_of_values(text: str) -> bool:
 def _is_said(field: re.Match[str], call: str) -> bool:
     """Whether a field only says again what its call says: the key of the record, or a phrase such as a reason."""
     value = field["value"].strip('"')
-    is_phrase = " " in value and len(value) >= _ECHO and not ERROR.search(value, 0, _LONGEST_LINE)
+    is_phrase = " " in value and len(value) >= _ECHO and not ERROR.search(value, 0, LONGEST_LINE)
     return (is_phrase or RECORD_KEY.search(field["key"]) is not None) and find(value, call) >= 0
 
 
@@ -639,8 +614,8 @@ def _worth_of_field(field: re.Match[str], used: Used) -> float:
     if _SUCCEEDED.match(field.group()):
         return _OF_ECHO
     worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value)
-    worth += 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, _LONGEST_LINE)))
-    return worth + used(known_values(value[:_LONGEST_LINE]))
+    worth += 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, LONGEST_LINE)))
+    return worth + used(known_values(value[:LONGEST_LINE]))
 
 
 def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int) -> str:
@@ -802,10 +777,6 @@ def _end_of_word(line: str, start: int, stop: int) -> int:
     """The last end of a word in the second half of a stretch; otherwise its end."""
     if stop >= len(line):
         return len(line)
-    blank = line.rfind(" ", (start + stop) // 2, stop)
-    if blank > 0:
-        return blank
-    end = stop
-    while end > (start + stop) // 2 and line[end - 1].isalnum() and line[end].isalnum():
-        end -= 1
-    return end
+    half = (start + stop) // 2
+    blank = line.rfind(" ", half, stop)
+    return blank if blank > 0 else start_of_word(line, stop, half)

@@ -18,10 +18,10 @@ from typing import Any, Literal, TypeAlias
 from autocontext.caches import cached
 from autocontext.messages import ToolUseBlock, leaves
 from autocontext.notes.answers import Answer
-from autocontext.notes.commands import places_of, starts
+from autocontext.notes.commands import LONGEST_COMMAND, places_of, starts
 from autocontext.plan import is_plan_call, lists_steps
 from autocontext.text.protocol_results import RECORD_KEY
-from autocontext.text.rendering import one_line, tool_name
+from autocontext.text.rendering import LONGEST_NAME, one_line, start_of_word, tool_name
 
 Effect: TypeAlias = Literal["reads", "changes", "runs"]
 
@@ -89,8 +89,6 @@ _QUOTED = r"'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\""
 _COMMAND = re.compile(rf"(?:{_QUOTED}|\\.|(?<=>)&|&(?=>)|[^;|&\n])+")
 """A command, up to what joins it to the next one outside of quotes."""
 _IN_QUOTES = re.compile(rf"{_QUOTED}|\\.")
-LONGEST_COMMAND = 4_000
-"""Characters; a longer command line counts as doing."""
 _AWK_DOES = re.compile(r"[>|]|system")
 _WRITES = re.compile(
     r"(?<![0-9&>])>(?!&|\s?/dev/null)|<<|\s-(?:delete|exec\w*|ok)\b|\A(?:sed|sort)\b.*\s-(?:\w*[io]\b|-in-place|-output)"
@@ -104,16 +102,16 @@ _DULL = re.compile(
     r"\s*(?:#|//|/\*|\*|\"\"\"|'''|import\b|from \S+ import\b|use |package |<[?!]|-{3}|\W*$|\w{1,20}:\s*$)"
 )
 """The beginning of a line that says little about a new text: a comment, an import, brackets, one word ("else:")."""
-_DOCSTRING = ('"""', "'''")
 
 AROUND = 60
 """Messages of a stretch. What is told of a message depends on its stretch, the one before and the next one."""
 MOST_CALLS = 1_000
 """One note tells of the newest calls, so its cost does not grow with the history."""
+MOST_MESSAGES = 400
+"""Newest messages among which answers to the user, and the end of something, are looked for."""
 _MOST_LEAVES = 20
 _LONGEST = 240
 """Characters of a label."""
-_LONGEST_NAME = 60
 _LONGEST_PATH = 200
 _SHORT = 60
 """Characters of an argument that belongs to the label; a longer one is content."""
@@ -170,7 +168,7 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
     """The Call for a block, without its result."""
     arguments = use.input
     plans, command = is_plan_call(use), command_line(arguments)
-    name = tool_name(_short_line(use.name, _LONGEST_NAME)) or "call"
+    name = tool_name(_short_line(use.name, LONGEST_NAME)) or "call"
     return Call(
         number=number,
         name=name,
@@ -238,7 +236,7 @@ def files_of_patch(arguments: Mapping[str, Any]) -> list[str]:
 def label_of(arguments: Mapping[str, Any]) -> str:
     """A file with short arguments, a command's first line, or the main arguments, on one line; "" without any."""
     if command := command_line(arguments):
-        line = next((line for line in command[:4_000].splitlines() if line.strip()), "")
+        line = next((line for line in command[:LONGEST_COMMAND].splitlines() if line.strip()), "")
         return _short_line(line, _LONGEST)
     if path := path_of(arguments):
         return _short_line(" ".join([path, *_details(arguments)]), _LONGEST)
@@ -320,7 +318,7 @@ def new_text(arguments: Mapping[str, Any]) -> str:
         return [line for line in telling if line.strip().rstrip(ignored) not in old]
 
     # The line above an addition may have got a comma.
-    new = differ(_code(written), _LINE_ENDS) or differ(_code(written)) or differ(written)
+    new = differ(written, _LINE_ENDS) or differ(written)
     if not new:
         kept = {line.strip() for line in written}
         gone = [line.strip() for line in removed if line.strip() not in kept]
@@ -328,18 +326,6 @@ def new_text(arguments: Mapping[str, Any]) -> str:
     line = next((line for line in new if not _DULL.match(line.lstrip("+- "))), new[0] if new else "")
     short = _short_line(line, _NEW)
     return short if len(new) < 2 or short.endswith("…") else f"{short}…"
-
-
-def _code(lines: Iterable[str]) -> Iterator[str]:
-    """Lines without those of docstrings."""
-    inside = ""
-    for line in lines:
-        quotes = inside or next((mark for mark in _DOCSTRING if mark in line), "")
-        ends = bool(quotes) and line.count(quotes) % 2 == 1
-        if not inside and not (quotes and ends):
-            yield line
-        if ends:
-            inside = "" if inside else quotes
 
 
 def _texts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -415,13 +401,10 @@ def _short_line(text: str, longest: int) -> str:
     return shorten(one_line(text[: 4 * longest]), longest)
 
 
-def shorten(text: str, longest: int, least: int = 0) -> str:
-    """A line cut between words to at most `longest` characters and at least `least`, with "…" if it was cut."""
+def shorten(text: str, longest: int) -> str:
+    """A line cut between words to at most `longest` characters, with "…" if it was cut."""
     if len(text) <= longest:
         return text
-    at = text.rfind(" ", max(least, longest // 2), longest)
-    if at < 0:
-        at = longest - 1
-        while at > max(least, longest // 2) and text[at].isalnum() and text[at - 1].isalnum():
-            at -= 1
-    return text[:at].rstrip() + "…"
+    half = longest // 2
+    at = text.rfind(" ", half, longest)
+    return text[: at if at >= 0 else start_of_word(text, longest - 1, half)].rstrip() + "…"

@@ -11,8 +11,8 @@ from typing import Any
 
 from autocontext.text.rendering import one_line
 
-_SEARCHED = 4_000
-"""Characters of a command, and of the answer to a start."""
+LONGEST_COMMAND = 4_000
+"""Characters of a command, and of the answer to a start, that are read; a longer command counts as doing."""
 _LONGEST = 160
 """Characters of a command that says where the agent is."""
 _SEPARATOR = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'[^']*')|&&|\|\||[;\n]", re.DOTALL)
@@ -71,7 +71,7 @@ _HANDLE = re.compile(
 
 def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tuple[str, str], ...]:
     """What a call changes of where the agent is, each with the words that say so."""
-    texts = (command or next((v for v in arguments.values() if isinstance(v, str)), ""))[:_SEARCHED]
+    texts = (command or next((v for v in arguments.values() if isinstance(v, str)), ""))[:LONGEST_COMMAND]
     found: list[tuple[str, str]] = []
     for part in _commands(texts):
         if 0 < len(part) <= _LONGEST:
@@ -95,7 +95,7 @@ def _commands(text: str) -> Iterator[str]:
 def starts(arguments: Mapping[str, Any], command: str) -> bool:
     """Whether what a call starts goes on after its answer."""
     flag = any(v in (True, "true") and _BACKGROUND.search(k) for k, v in arguments.items())
-    return flag or _STARTS.search(command[:_SEARCHED]) is not None
+    return flag or _STARTS.search(command[:LONGEST_COMMAND]) is not None
 
 
 def goes_on(label: str, answer: str) -> bool:
@@ -121,5 +121,5 @@ def stops(command: str, start: str, answer: str) -> bool:
 
 def handles(answer: str) -> Iterator[tuple[str, str]]:
     """What an answer calls that which was started: the handle, and the words with it ("agentId: a7f31c9")."""
-    for match in _HANDLE.finditer(answer[:_SEARCHED]):
+    for match in _HANDLE.finditer(answer[:LONGEST_COMMAND]):
         yield next(filter(None, match.groups())), one_line(match[0])

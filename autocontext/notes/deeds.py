@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
 from autocontext.notes.answers import Answer, came_back, lines_and_fields, quoted, shape_of, telling, unforged
-from autocontext.notes.calls import AROUND, LONGEST_COMMAND, Call, shorten
-from autocontext.notes.commands import handles
+from autocontext.notes.calls import AROUND, Call, shorten
+from autocontext.notes.commands import LONGEST_COMMAND, handles
 from autocontext.notes.notes import is_note_tool
 from autocontext.notes.values import known_values
 from autocontext.text.excerpts import without_ids
-from autocontext.text.rendering import numbers_of, shared_start
+from autocontext.text.rendering import numbers_of, shared_start, start_of_word
 from autocontext.text.signs import ERROR
 
 if TYPE_CHECKING:
@@ -54,9 +54,8 @@ class Group(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line about calls, and its parts in the order in which they stand there."""
+    """The parts of a line about calls, in the order in which they stand there."""
 
-    text: str
     head: str
     answer: str
     then: str
@@ -83,24 +82,23 @@ class Deeds:
         # By the identities of calls: a note asks for each of them some ten times.
         self.width: dict[int, int] = {}
         """By the newest of equal calls."""
-        self._told: dict[int, _Told] = {}
         self._shorts: dict[tuple[object, ...], str] = {}
         self._lines: dict[tuple[int, int, int, str], _Line] = {}
         """By the newest of equal calls, their number, the characters and the thing."""
         calls = ledger.calls_in(only)
         notes = set(filter(is_note_tool, {call.name for call in calls}))
         self.calls = [call for call in calls if call.name not in notes]
-        self._labels_of: dict[str, set[str]] = defaultdict(set)
+        labels: dict[str, set[str]] = defaultdict(set)
         groups: dict[int, list[Call]] = {}
         for call in self.calls:
-            self._labels_of[call.name].add(call.label)
+            labels[call.name].add(call.label)
             groups[call.digest] = equal = groups.pop(call.digest, [])
             equal.append(call)
         self.groups = [Group(tuple(calls), calls[-1]) for calls in groups.values()]
         """Distinct calls, the latest at the end."""
         self._things = self._known_things()
         self._done = ledger.of_newest_calls(_done)
-        self._sorted_labels: dict[str, list[str]] = {}
+        self._labels = {tool: sorted(different) for tool, different in labels.items()}
 
     @classmethod
     def of(cls, ledger: WorkLedger, only: Runs, width: int, known: Runs) -> Deeds:
@@ -111,21 +109,15 @@ class Deeds:
         return deeds
 
     # -------------------------------------------------------------------------------------------------------- labels
-    def _labels(self, tool: str) -> list[str]:
-        """The different labels of a tool's calls, sorted."""
-        if tool not in self._sorted_labels:
-            self._sorted_labels[tool] = sorted(self._labels_of[tool])
-        return self._sorted_labels[tool]
-
     def _begins(self, call: Call) -> int:
         """Where a label begins to differ from those of the same tool that begin most like it."""
-        label, labels = call.label, self._labels(call.name)
+        label, labels = call.label, self._labels.get(call.name, [])
         at = bisect_left(labels, label)
         if labels[at : at + 1] != [label]:
             return 0  # of a call in another message
         beside = *labels[at - 1 : at], *labels[at + 1 : at + 2]
         shared = max((shared_start(label, other) for other in beside), default=0)
-        return _start_of_word(label, min(shared, len(label) - 1))
+        return start_of_word(label, min(shared, len(label) - 1))
 
     def label(self, call: Call, longest: int, *, thing: str = "") -> str:
         """A label of at most about `longest` characters that tells the call from others; without a thing named above.
@@ -150,14 +142,14 @@ class Deeds:
         begin = head.end() if head else 0
         start = self._begins(call) if label == call.label else 0
         if len(label) - begin > longest and start > begin:
-            last = _start_of_word(label, len(label) - longest, forward=True)  # the end is shown from here on
-            begin = max(begin, min(_start_of_word(label, start), last))
+            last = start_of_word(label, len(label) - longest, forward=True)  # the end is shown from here on
+            begin = max(begin, min(start_of_word(label, start), last))
         return unforged(("…" if begin else "") + shorten(label[begin:].lstrip(), longest))
 
     # ------------------------------------------------------------------------------------------------------- answers
     def line(self, group: Group, longest: int = 0, *, thing: str = "") -> str:
         """What the calls did and what came back; label, new text and answer take at most `longest` characters each."""
-        return self._parts(group, longest, thing).text
+        return "".join(self._parts(group, longest, thing))
 
     def _parts(self, group: Group, longest: int = 0, thing: str = "") -> _Line:
         call = group.newest
@@ -175,8 +167,7 @@ class Deeds:
         new = "" if is_label else shorten(call.new, longest)
         times = f" {len(group.calls)}x" if len(group.calls) > 1 else ""
         what = " ".join(filter(None, (call.name, label, quoted(new) if new and new not in label else "")))
-        head, answer, then = f"m{call.number} {what}{times} -> ", self._answers(group, longest), self._then(call)
-        return _Line(head + answer + then, head, answer, then)
+        return _Line(f"m{call.number} {what}{times} -> ", self._answers(group, longest), self._then(call))
 
     def _then(self, call: Call) -> str:
         """The newest call that did something with what this one looked at: its answer may not hold any more."""
@@ -212,11 +203,7 @@ class Deeds:
         answer = call.answer
         if answer is None:
             return "no answer yet"
-        told = self._told.get(id(call))
-        if told is None:
-            told = self._told[id(call)] = self._ledger.read_later(
-                ("told", call), call.result, lambda: self._tell(call, answer)
-            )
+        told = self._ledger.read_later(("told", call), call.result, lambda: self._tell(call, answer))
         if longest not in told.shown:
             told.shown[longest] = self._shown(call, answer, told.pieces, longest)
         return told.shown[longest]
@@ -313,28 +300,19 @@ class Deeds:
         return short
 
     def _in_short(self, about: str, calls: Sequence[Call]) -> str:
-        times = _listed(about) + f" {len(calls)}x" * (len(calls) > 1)
-        answered = [call for call in calls if call.answer is not None]
-        marked = [call.answer.status for call in answered if call.answer and call.answer.status]
-        empty = sum(1 for call in answered if call.answer and call.answer.empty)
-        if len(answered) < len(calls):
-            return (
-                f"{times} -> no answer yet"
-                if len(calls) == 1
-                else f"{times} ({len(calls) - len(answered)} without an answer)"
-            )
-        if marked:
-            return (
-                f"{times} -> {marked[0]}"
-                if len(marked) == len(calls) == 1
-                else f"{times} ({len(marked)} with an error status)"
-            )
-        if empty:
+        alone = len(calls) == 1
+        times = _listed(about) + ("" if alone else f" {len(calls)}x")
+        answers = [call.answer for call in calls if call.answer is not None]
+        if waiting := len(calls) - len(answers):
+            return f"{times} -> no answer yet" if alone else f"{times} ({waiting} without an answer)"
+        if marked := [answer.status for answer in answers if answer.status]:
+            return f"{times} -> {marked[0]}" if alone else f"{times} ({len(marked)} with an error status)"
+        if empty := sum(answer.empty for answer in answers):
             return f"{times} -> nothing" if empty == len(calls) else f"{times} ({empty} with nothing)"
-        errors = [call for call in answered if self._reads_like_an_error(call)]
+        errors = [call for call in calls if self._reads_like_an_error(call)]
         if not errors:
             return times
-        which = f", m{errors[-1].number}" if len(calls) > 1 else ""
+        which = "" if alone else f", m{errors[-1].number}"
         return f"{times}{which} -> {self.answer(errors[-1], _SHORT_ANSWER)}"
 
     def _reads_like_an_error(self, call: Call) -> bool:
@@ -362,10 +340,10 @@ class Deeds:
             first = min(call.number for group in groups for call in group.calls)
             yield f"{numbers_of(first, groups[-1].newest.number)} {unforged(thing)}:"
         for group in groups:
-            text, head, answer, then = self._parts(group, thing="" if alone else thing)
+            head, answer, then = self._parts(group, thing="" if alone else thing)
             before = told.setdefault((group.newest.name, answer), group.newest.number)
             again = before != group.newest.number and len(answer) >= _LEAST_AGAIN
-            yield f"{head}as m{before}{then}" if again and _is_phrase(answer) else text
+            yield f"{head}{f'as m{before}' if again and _is_phrase(answer) else answer}{then}"
 
 
 def _is_error(answer: str) -> bool:
@@ -398,10 +376,3 @@ def _done(calls: Iterable[Call]) -> dict[str, Call]:
 def _listed(name: str) -> str:
     """What a call is about; in quotes if it looks like the words of a note around it."""
     return quoted(name) if _LIKE_A_LIST.search(name) else unforged(name)
-
-
-def _start_of_word(text: str, at: int, *, forward: bool = False) -> int:
-    """The beginning of the word at a place, or of the next one."""
-    while 0 < at < len(text) and text[at - 1].isalnum() and text[at].isalnum():
-        at += 1 if forward else -1
-    return at

@@ -16,9 +16,9 @@ from autocontext.history.log import Log
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, is_compressed, thaw
 from autocontext.notes.pieces import line_around
-from autocontext.notes.values import find, values_in
+from autocontext.notes.values import LONGEST_TEXT, find, values_in
 from autocontext.text.quoting import quotation
-from autocontext.text.rendering import one_line, tool_name
+from autocontext.text.rendering import LONGEST_NAME, one_line, tool_name
 from autocontext.text.words import terms
 
 MOST_LINES = 5
@@ -37,8 +37,8 @@ _FILE = re.compile(r"[\w@.+/-]*\w{3,}\.[a-z]\w{1,4}")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
 _NAME_OF_CODE = re.compile(r"\w*[^\W\d_]_+[^\W_]\w*|[^\W\d_]*[a-z](?:[A-Z][a-z0-9]+){2,}|(?:[A-Z][a-z0-9]+){3,}")
 _BEFORE, _AFTER = re.compile(r"\d[.,]"), re.compile(r"[.,]\d")
-_MOST_SEARCHED, _SEARCHED_OF_ONE = 400, 64_000
-"""Newest messages that are searched for words of a focus, and characters of one text."""
+_MOST_SEARCHED = 400
+"""Newest messages that are searched for words of a focus."""
 _HALF = 0.5
 """Share of the words of a focus that a line about it has at least."""
 _SPEAKERS = ("user", "agent")
@@ -124,7 +124,7 @@ def lines_with(token: str, originals: Mapping[int, Msg]) -> Iterator[Line]:
             while at >= 0 and token.isdigit() and _in_number(text, at, len(token)):
                 at = find(*searched, at + 1)
             if at >= 0:
-                line = Line(number, who, line_around(text, at, len(token))[1])
+                line = Line(number, who, line_around(text, at, len(token)))
                 if not is_call:
                     yield line
                     break
@@ -138,11 +138,11 @@ def lines_about(focus: AbstractSet[str], messages: Sequence[Msg], only: Runs) ->
     for number in islice(reversed(only), _MOST_SEARCHED):
         for _, who, text in _texts(messages[number - 1]):
             at = 0
-            for line in text[:_SEARCHED_OF_ONE].splitlines(keepends=True):
+            for line in text[:LONGEST_TEXT].splitlines(keepends=True):
                 found = focus & {*terms(line)}
                 if (share := len(found) / len(focus)) >= _HALF:
                     place = max(0, min(map(line.lower().find, found)))
-                    yield share, Line(number, who, line_around(text, at + place, 1)[1])
+                    yield share, Line(number, who, line_around(text, at + place, 1))
                 at += len(line)
 
 
@@ -159,8 +159,8 @@ def _texts(msg: Msg) -> Iterator[tuple[bool, str, str]]:
         if block.type == "text":
             yield False, "agent" if msg.role == "assistant" else msg.role, block.text
         elif block.type == "tool_result" and not block.name.endswith(_RELOADS):
-            name = tool_name(one_line(block.name[:60])) or "result"
+            name = tool_name(one_line(block.name[:LONGEST_NAME])) or "result"
             yield False, f'"{name}"' if name in _SPEAKERS else name, block.text
         elif block.type == "tool_use" and not block.name.endswith(_RELOADS):
             arguments = json.dumps(thaw(block.input), ensure_ascii=False)
-            yield True, f"call {tool_name(one_line(block.name[:60]))}", arguments
+            yield True, f"call {tool_name(one_line(block.name[:LONGEST_NAME]))}", arguments

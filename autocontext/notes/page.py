@@ -184,7 +184,7 @@ class _Page:
     def _size(self) -> int:
         """Tokens of the current parts: the sum over lines, an upper bound, or the exact count if that is too large."""
         self._parts[SAID] = self._speech.lines()
-        size = self._room.cost_of([line for h in HEADINGS if self._parts.get(h) for line in (h, *self._parts[h])])
+        size = sum(self._room.cost(line) for h in HEADINGS if self._parts.get(h) for line in (h, *self._parts[h]))
         return size if size <= self._budget else self._room.count(self._join())
 
     def _fit(self) -> str:
@@ -417,7 +417,8 @@ class _Page:
     def _add_lines(self) -> None:
         """Add lines of the originals with words of the focus: those with most of them, the newest first."""
         found: dict[str, Line] = {}
-        for _, line in sorted(lines_about(self._focus, self._ledger.messages, self._only), key=_rank):
+        about = lines_about(self._focus, self._ledger.messages, self._only)
+        for _, line in sorted(about, key=lambda item: (-item[0], -item[1].number)):
             found.setdefault(line.text.strip(), line)
         # Each is searched for in all that is in view.
         unseen = (line for text, line in islice(found.items(), _MOST_LINES) if not self._shown.says(text))
@@ -425,11 +426,6 @@ class _Page:
         claim.take(int(self._budget * _FOCUS_SHARE) - self._room.cost(LINES))
         self._parts[LINES] = [line.shown() for line in sorted(chosen[: claim.size])]
         self._room.left -= self._room.cost(LINES) if claim.size else 0
-
-
-def _rank(rated: tuple[float, Line]) -> tuple[float, int]:
-    share, line = rated
-    return -share, -line.number
 
 
 def _not_in(rows: Sequence[Reason], said: Iterable[Reason]) -> Iterator[Reason]:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from autocontext.caches import cached
-from autocontext.text.rendering import printable
+from autocontext.text.rendering import printable, start_of_word
 
 LONG = 160
 """Characters; a longer line is quoted in part, around the value."""
@@ -30,13 +30,13 @@ def quote_line(text: str) -> str:
     return printable(text.rstrip())
 
 
-def line_around(text: str, at: int, size: int) -> tuple[int, str]:
-    """Its start and the line, or the part of a long line with the value, with "…" where it is cut."""
+def line_around(text: str, at: int, size: int) -> str:
+    """The line, or the part of a long line with the value, with "…" where it is cut."""
     begin = text.rfind("\n", max(0, at - _LINE_LIMIT), at) + 1
     stop = text.find("\n", at + size, at + size + _LINE_LIMIT)
     stop = len(text) if stop < 0 else stop
     if stop - begin <= LONG or len(text[begin:stop].strip()) <= LONG:
-        return begin, quote_line(text[begin:stop])
+        return quote_line(text[begin:stop])
     first = last = begin if at - begin < _LINE_LIMIT else at - at % _LINE_LIMIT
     # Cut from the front, so that neighbouring values are in the same piece and no text is quoted twice.
     while last < at + size:
@@ -44,10 +44,10 @@ def line_around(text: str, at: int, size: int) -> tuple[int, str]:
     first = min(first, at)
     piece = quote_line(text[first:last]).strip() + ("…" if last < stop else "")
     if first == begin:
-        return first, piece
+        return piece
     line = text[begin : min(stop, begin + 2 * _LINE_LIMIT)]
     record = _record_of(line, first - begin) if at - begin < _LINE_LIMIT else ""
-    return first, (f"…{quote_line(record)}… " if record else "…") + piece
+    return (f"…{quote_line(record)}… " if record else "…") + piece
 
 
 def _piece_end(text: str, start: int, stop: int) -> int:
@@ -59,10 +59,7 @@ def _piece_end(text: str, start: int, stop: int) -> int:
         place = max(text.rfind(end, start + _PIECE, limit) + len(end.rstrip('"')) for end in ends)
         if place > start + _PIECE:
             return place
-    place = limit
-    while place > start + _PIECE and text[place - 1].isalnum() and text[place].isalnum():
-        place -= 1
-    return place
+    return start_of_word(text, limit, start + _PIECE)
 
 
 def _record_of(line: str, at: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 
 class Room:
@@ -15,10 +15,6 @@ class Room:
     def cost(self, line: str) -> int:
         """Tokens of a line with its newline."""
         return self.count(line) + 1
-
-    def cost_of(self, lines: Sequence[str]) -> int:
-        """Tokens of lines with their newlines."""
-        return sum(map(self.count, lines)) + len(lines)
 
 
 class Claim:

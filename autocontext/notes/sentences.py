@@ -14,6 +14,7 @@ from typing import NamedTuple
 from autocontext.caches import cached
 from autocontext.notes.values import known_values
 from autocontext.text.caseless import Caseless
+from autocontext.text.rendering import start_of_word
 
 OUTPUT, GREETING, PASTE, ASIDE, PLAIN, CLAUSE, RULE = range(7)
 """Worth of a user's sentence, ascending: what a terminal printed; politeness; the inside of a long paste; any other of
@@ -150,7 +151,7 @@ _ITEM = re.compile(r"(?:[-*•]|\d{1,3}[.)])\s")
 _NUMBERED = re.compile(r"\s*\d{1,3}\.")
 COLONS = (":", "：", ":**")
 QUESTION_MARKS = ("?", "？", "؟")
-_LONGEST_AGENT = 20_000
+LONGEST_OF_AGENT = 20_000
 """Characters of one message of the agent that are read."""
 
 
@@ -181,13 +182,12 @@ def _piece_end(text: str, start: int, stop: int) -> int:
     """The end of a sentence, or of its first piece if it is too long: after a blank or a word if there is one."""
     if stop - start <= _LONGEST:
         return stop
-    blank = max(text.rfind(" ", start + _LONGEST // 2, start + _LONGEST), text.rfind("\t", start, start + _LONGEST))
+    half = start + _LONGEST // 2
+    blank = max(text.rfind(" ", half, start + _LONGEST), text.rfind("\t", start, start + _LONGEST))
     if blank >= 0:
         return blank + 1
-    end = start + _LONGEST
-    while end > start + _LONGEST // 2 and text[end - 1].isalnum() and text[end].isalnum():
-        end -= 1
-    return end if end > start + _LONGEST // 2 else start + _LONGEST
+    end = start_of_word(text, start + _LONGEST, half)
+    return end if end > half else start + _LONGEST
 
 
 def _in_word(text: str, at: int) -> bool:
@@ -312,21 +312,15 @@ def is_output(text: str) -> bool:
     return rules <= _RULES_OF_TERMINAL
 
 
+_EMPHATIC = re.compile(r"[!！][\W_]*\Z")
+"""The end of an exclamation: what a user says so, in any language, is meant to be kept."""
+
+
 def _worth(sentence: str) -> int:
     if len(sentence) < 60 and _POLITE.fullmatch(sentence):
         return GREETING
-    is_rule = _RULE.search(sentence) is not None or (_is_emphatic(sentence) and " " in sentence)
+    is_rule = _RULE.search(sentence) is not None or (" " in sentence and _EMPHATIC.search(sentence) is not None)
     return RULE if is_rule and _is_prose(sentence) else PLAIN
-
-
-def _is_emphatic(sentence: str) -> bool:
-    """Whether a sentence ends with an exclamation: what a user says so, in any language, is meant to be kept."""
-    for ch in reversed(sentence):
-        if ch in "!！":
-            return True
-        if ch.isalnum():
-            return False
-    return False
 
 
 def begins_with_rule(sentence: str) -> bool:
@@ -368,7 +362,7 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
     """
     found: list[Sentence] = []
     in_code, before = False, -1
-    for start, stop in _with_lists(text[:_LONGEST_AGENT]):
+    for start, stop in _with_lists(text[:LONGEST_OF_AGENT]):
         sentence = text[start:stop]
         if sentence.startswith("```"):
             in_code = not in_code

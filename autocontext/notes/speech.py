@@ -9,15 +9,17 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import chain, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.cached import cached_property
 from autocontext.history.runs import Runs
 from autocontext.messages import ToolUseBlock, is_final_reply, is_user_turn, texts_in, words_of_user
 from autocontext.notes.answers import quoted
-from autocontext.notes.calls import Call, label_of, shorten
+from autocontext.notes.calls import MOST_MESSAGES, Call, label_of, shorten
 from autocontext.notes.sentences import (
     CLAUSE,
+    LONGEST_OF_AGENT,
     PLAIN,
     QUESTION_MARKS,
     RULE,
@@ -46,9 +48,8 @@ _MOST = 3_000
 """One text uses the newest sentences, so its cost does not grow with the history."""
 _MOST_REMARKS = 300
 """Newest sentences of the agent to consider."""
-_MOST_REPLIES, _LONGEST_REPLY, _LEAST_ROWS = 400, 20_000, 3
-"""Newest messages among which answers to the user are looked for, characters of one, and lines of one that says
-something whatever its words are."""
+_LEAST_ROWS = 3
+"""Lines of an answer to the user that says something whatever its words are."""
 _BEST_REMARKS = 60
 """Most sentences of the agent to return."""
 _OF_MESSAGE = 2
@@ -113,12 +114,12 @@ class Speech:
     @cached_property
     def _newest(self) -> list[tuple[int, Sentence]]:
         """The newest sentences, the last first."""
-        return self._ledger.sentences_in(self._only, _MOST)[::-1]
+        return self._ledger.newest(self._ledger.user_sentences, self._only, _MOST)[::-1]
 
     @cached_property
     def _rules(self) -> list[tuple[tuple[int, Sentence], int]]:
         """The newest instructions, limits and the like with their characters, those that cost little first."""
-        newest = self._ledger.rules_in(self._only, _MOST)[::-1]
+        newest = self._ledger.newest(self._ledger.rules, self._only, _MOST)[::-1]
         return [(item, len(self.text(*item))) for item in sorted(newest, key=self._verbosity)]
 
     def _verbosity(self, item: tuple[int, Sentence]) -> int:
@@ -245,7 +246,7 @@ def replies(ledger: WorkLedger, only: Runs, shown: Shown) -> Iterator[Reason]:
     One of a line or two without a reason or a name ("I can help you with that") is left out.
     """
     texts: set[str] = set()
-    for number in islice(reversed(only), _MOST_REPLIES):
+    for number in islice(reversed(only), MOST_MESSAGES):
         msg, text = ledger.messages[number - 1], ledger.messages[number - 1].text
         last = number == len(ledger.messages) or is_user_turn(ledger.messages[number])
         rows = ledger.read(("reply", number), partial(_rows_of_reply, text)) if last and is_final_reply(msg) else ()
@@ -257,10 +258,10 @@ def replies(ledger: WorkLedger, only: Runs, shown: Shown) -> Iterator[Reason]:
 
 def _rows_of_reply(text: str) -> tuple[str, ...]:
     """The lines of an answer, long ones in short; none of one that says nothing."""
-    rows = [shorten(row, _REMARK) for row in map(one_line, text[:_LONGEST_REPLY].splitlines()) if row]
+    rows = [shorten(row, _REMARK) for row in map(one_line, text[:LONGEST_OF_AGENT].splitlines()) if row]
     if len(rows) < _LEAST_ROWS and not any(sentence.worth > _LEAST_WORTH for sentence in of_agent(text)):
         return ()
-    return (*rows[:-1], rows[-1] + " …" * (len(text) > _LONGEST_REPLY)) if rows else ()
+    return (*rows[:-1], rows[-1] + " …" * (len(text) > LONGEST_OF_AGENT)) if rows else ()
 
 
 def reasons(ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[str] = frozenset()) -> list[Reason]:
@@ -271,17 +272,17 @@ def reasons(ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[
     later one says.
     """
     failed = ledger.of_newest_calls(_after_failures)
-    rated: list[tuple[float, Reason]] = []
+    found: list[Reason] = []
     per_message = Counter[int]()
     said_already = set[str]()
     newest: list[tuple[float, int, int, _Remark]] = []  # sorted as it is: no two have one number and start
-    for number, sentence in ledger.remarks_in(only, _MOST_REMARKS):
+    for number, sentence in ledger.newest(ledger.remarks, only, _MOST_REMARKS):
         remark = ledger.read_later(("remark", number, sentence), number, partial(_remark, ledger, number, sentence))
         about = len(focus & set(terms(remark.said))) if focus else 0
         worth = about + sentence.worth + remark.used + (number in failed)
         if worth > _LEAST_WORTH:
             newest.append((-worth, -number, sentence.start, remark))
-    for lack, before, start, remark in sorted(newest):
+    for _, before, start, remark in sorted(newest):
         number = -before
         new = remark.items - said_already
         # Last, as it searches all that is in view.
@@ -289,8 +290,8 @@ def reasons(ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[
             continue
         said_already |= new
         per_message[number] += 1
-        rated.append((-lack, Reason(number, start, remark.shown)))
-    return _spread(rated)
+        found.append(Reason(number, start, remark.shown))
+    return _spread(found)
 
 
 class _Remark(NamedTuple):
@@ -331,16 +332,15 @@ def _shown_texts(use: ToolUseBlock) -> Iterator[str]:
     return chain([label_of(use.input)], (one_line(text) for text in texts_in(use.input) if len(text) <= _SHOWN))
 
 
-def _spread(rated: Sequence[tuple[float, Reason]]) -> list[Reason]:
-    """Rated sentences so that each stretch of the history comes with its best, then with its second best, ..."""
-    if not rated:
-        return []
-    numbers = [reason.number for _, reason in rated]
-    first, size = min(numbers), (max(numbers) - min(numbers)) // _STRETCHES + 1
+def _spread(found: Sequence[Reason]) -> list[Reason]:
+    """Sentences, the best first, so that each stretch of the history comes with its best, then with its second best."""
+    numbers = [reason.number for reason in found]
+    first = min(numbers, default=0)
+    size = (max(numbers, default=0) - first) // _STRETCHES + 1
     ranks = Counter[int]()
-    order: list[tuple[int, float, int, Reason]] = []
-    for worth, reason in sorted(rated, key=lambda item: (-item[0], -item[1].number, item[1].start)):
+    order: list[tuple[int, Reason]] = []
+    for reason in found:
         stretch = (reason.number - first) // size
-        order.append((ranks[stretch], -worth, -reason.number, reason))
+        order.append((ranks[stretch], reason))
         ranks[stretch] += 1
-    return [reason for *_, reason in sorted(order)][:_BEST_REMARKS]
+    return [reason for _, reason in sorted(order, key=itemgetter(0))][:_BEST_REMARKS]

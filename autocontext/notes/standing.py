@@ -9,7 +9,7 @@ import re
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
-from autocontext.notes.calls import Call
+from autocontext.notes.calls import MOST_MESSAGES, Call
 from autocontext.notes.commands import handles, stops
 from autocontext.text.rendering import one_line
 
@@ -28,8 +28,6 @@ _MOST_STARTED = 20
 _MOST_READ = 60
 """Newest readings of instructions that are looked at."""
 _LONGEST_LABEL = 200
-_MOST_MESSAGES = 400
-"""Newest messages in which the end of something is looked for."""
 _NEAR = 200
 """Characters around a handle in which a word says that what it names has ended."""
 _ENDS = re.compile(r"\b(?:kill|stop|terminate|cancel|close|end|exit|rm|down)|Kill|Stop|Cancel|Terminate", re.IGNORECASE)
@@ -84,7 +82,7 @@ def instructions_read(ledger: WorkLedger, only: Container[int]) -> list[tuple[Ca
 
 def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
     """Whether one of these calls ends it, or an answer or a newer message says that it has ended."""
-    newest, answer = ledger.messages[max(start.result, len(ledger) - _MOST_MESSAGES) :], ledger.result_of(start)
+    newest, answer = ledger.messages[max(start.result, len(ledger) - MOST_MESSAGES) :], ledger.result_of(start)
     if any(stops(c.label, start.label, answer) for c in calls if c.number > start.number):
         return True
     for handle, _ in handles(answer):

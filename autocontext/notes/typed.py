@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 
 from autocontext.messages import Msg, ToolUseBlock, is_compressed, is_user_turn
-from autocontext.notes.sentences import is_output
+from autocontext.notes.sentences import LONGEST_OF_AGENT, is_output
 
 NAME = "command"
 """What a note calls such a call."""
-_LONGEST = 20_000
-"""Characters at the end of a message in which its command is looked for."""
 _FENCE = re.compile(
     r"^```(?P<language>\w{0,20})[^\S\n]*\n(?P<code>.*?)\n?```\s*(?:</?\w{1,20}>\s*)?\Z", re.DOTALL | re.MULTILINE
 )
@@ -25,7 +23,7 @@ def typed_call(asked: Msg, answered: Msg) -> ToolUseBlock | None:
         return None
     if not is_user_turn(answered) or not is_output(answered.text):
         return None
-    text = asked.text[-_LONGEST:]
+    text = asked.text[-LONGEST_OF_AGENT:]
     if (fence := text.rfind("\n```", 0, text.rstrip().rfind("```"))) < 0 and not text.startswith("```"):
         return None
     found = _FENCE.match(text, fence + 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from autocontext.caches import cached
@@ -15,10 +16,10 @@ from autocontext.messages import leaves
 
 _LONGEST = 200
 """Characters; a longer run without a break is encoded data."""
-_SEARCH_LIMIT = 64_000
+LONGEST_TEXT = 64_000
 """Characters of one text that are searched: its head, its tail, and slices between."""
 _SLICES = 8
-_MOST = 400
+MOST_VALUES = 400
 """Most values of one text: a listing has thousands."""
 _BREAKS = r"\s\"'`()\[\]{}<>|;&,=*$!?\\\x00-\x1f、。，．；：！？（）［］｛｝「」『』【】〈〉《》〔〕“”‘’…・→│"
 _CJK = r"\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
@@ -38,8 +39,8 @@ _ELEMENT = re.compile(r"\[ref=\w{1,20}\]")
 """The number of an element in a browser's page; the next page has others."""
 _ARGUMENT = 200
 """Characters; a longer argument is a document, not a value."""
-_LINE = 400
-"""Characters; of texts up to this length many are kept, of longer ones few."""
+LONGEST_LINE = 400
+"""Characters of a line that are considered; the values of texts up to this length are kept of many, else of few."""
 
 
 def find(value: str, text: str, start: int = 0) -> int:
@@ -62,28 +63,16 @@ def find(value: str, text: str, start: int = 0) -> int:
 def values_in(text: str) -> set[str]:
     """The values of a text; in very long ones only the ends and slices between are searched."""
     values: set[str] = set()
-    for piece in _pieces(text):
-        if _add(values, piece):
+    for some in map(_names, chain.from_iterable(map(_RUN.findall, _pieces(text)))):
+        values.update(some)
+        if len(values) >= MOST_VALUES:
             break
     return values
 
 
-def _add(values: set[str], piece: str) -> bool:
-    """Add the values of a piece of a text, in order; whether there are as many as are kept."""
-    names = [*map(_names, _RUN.findall(piece))]
-    if len(values) + sum(map(len, names)) < _MOST:  # nearly always, and then it needs no loop
-        values.update(*names)
-        return False
-    for some in names:
-        values.update(some)
-        if len(values) >= _MOST:
-            return True
-    return False
-
-
 def known_values(text: str) -> frozenset[str]:
     """`values_in`, cached: for lines of results and texts in view, which every rendering asks about."""
-    return (_values_of_line if len(text) <= _LINE else _values_of_text)(text)
+    return (_values_of_line if len(text) <= LONGEST_LINE else _values_of_text)(text)
 
 
 @cached(8_192)
@@ -117,11 +106,11 @@ def _says_something(argument: str) -> bool:
 
 def _pieces(text: str) -> Iterator[str]:
     text = _ELEMENT.sub("", text) if "[ref=" in text else text
-    if len(text) <= _SEARCH_LIMIT:
+    if len(text) <= LONGEST_TEXT:
         yield text
         return
-    end = _SEARCH_LIMIT * 3 // 8
-    size = (_SEARCH_LIMIT - 2 * end) // _SLICES
+    end = LONGEST_TEXT * 3 // 8
+    size = (LONGEST_TEXT - 2 * end) // _SLICES
     yield text[:end]
     yield text[-end:]
     for k in range(_SLICES):

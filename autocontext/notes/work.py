@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import nsmallest
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
@@ -24,7 +24,7 @@ from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.notes.typed import typed_call
-from autocontext.notes.values import argument_values, known_values
+from autocontext.notes.values import MOST_VALUES, argument_values, known_values
 from autocontext.plan import is_plan_call
 from autocontext.text.gaps import gap
 from autocontext.text.protocol_results import printed
@@ -33,8 +33,6 @@ _MOST_READ = 8_000
 """What was read in messages and is kept for the next notes."""
 _LOOKED_BACK = 200
 """Calls before one among which another on the same thing is looked for."""
-_MOST_NAMED = 400
-"""Values of one message: the arguments of a call may be a listing."""
 _HOUR = len("2026-11-26T09")
 """Characters of a time up to its hour."""
 _OFTEN = 3
@@ -43,16 +41,7 @@ _OFTEN = 3
 
 T = TypeVar("T")
 
-_number, _name, _first = attrgetter("number"), attrgetter("name"), itemgetter(0)
-
-
-class Result(NamedTuple):
-    """A result without its call in this history."""
-
-    number: int
-    at: int
-    """Its index in the message."""
-    block: ToolResultBlock
+_number = attrgetter("number")
 
 
 class WorkLedger:
@@ -65,8 +54,8 @@ class WorkLedger:
     """
 
     __slots__ = (
-        "_memo", "_open", "_orphans", "_places", "_readings", "calls", "effects", "instructions", "messages", "notes",
-        "pauses", "plan_calls", "remarks", "rules", "sources", "typed", "user_sentences",
+        "_memo", "_open", "_places", "_readings", "calls", "effects", "instructions", "messages", "notes", "pauses",
+        "plan_calls", "remarks", "rules", "sources", "typed", "user_sentences",
     )  # fmt: skip
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, sources: tuple[str, ...] = ()) -> None:
@@ -81,8 +70,8 @@ class WorkLedger:
         """How many of them are commands in texts of the agent."""
         self.user_sentences: list[tuple[int, Sentence]] = []
         """The user's sentences, each with its message's number."""
-        self.rules: list[int] = []
-        """Indices in `user_sentences` of instructions, limits, permissions and corrections."""
+        self.rules: list[tuple[int, Sentence]] = []
+        """Those of them that are instructions, limits, permissions and corrections."""
         self.remarks: list[tuple[int, Sentence]] = []
         """The agent's conclusions, each with its message's number."""
         self.notes: list[tuple[int, str]] = []
@@ -93,7 +82,6 @@ class WorkLedger:
         """What calls read of instructions, each with the call's index in `calls`."""
         self._open: dict[str, list[int]] = {}
         """Per id, the calls (indices in `calls`) without a result, oldest first."""
-        self._orphans: list[Result] = []
         self._places: dict[tuple[str, bool], list[int]] = {}
         """Per tool, and whether typed, where its calls are in `calls`."""
         self._memo: dict[Hashable, Any] = {}
@@ -114,7 +102,7 @@ class WorkLedger:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WorkLedger) and all(
-            getattr(self, k) == getattr(other, k) for k in self.__slots__ if k not in ("_memo", "_readings")
+            getattr(self, k) == getattr(other, k) for k in ("effects", "messages", "sources")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -122,31 +110,9 @@ class WorkLedger:
     def __add__(self, later: WorkLedger) -> WorkLedger:
         """The ledger of one history followed by another."""
         ledger = WorkLedger(self.effects, self.sources)
-        ledger._extend(self)
-        ledger._extend(later)
+        for m in (*self.messages, *later.messages):
+            ledger.append(m)
         return ledger
-
-    def _extend(self, later: WorkLedger) -> None:
-        shift = len(self.messages)
-        for result in later._orphans:
-            self._answer(result.number + shift, result.at, result.block)
-        if self.messages and later.messages:
-            self._append_following(self.messages[-1], later.messages[0], shift)
-        places = len(self.calls)
-        self.typed += later.typed
-        self.messages += later.messages
-        self.pauses += [(n + shift, words) for n, words in later.pauses]
-        self.calls += [_shift(call, shift) for call in later.calls]
-        for tool, own in later._places.items():
-            self._places.setdefault(tool, []).extend(place + places for place in own)
-        self.rules += [at + len(self.user_sentences) for at in later.rules]
-        self.user_sentences += [(n + shift, s) for n, s in later.user_sentences]
-        self.remarks += [(n + shift, s) for n, s in later.remarks]
-        self.notes += [(n + shift, text) for n, text in later.notes]
-        self.plan_calls += [(at + places, use) for at, use in later.plan_calls]
-        self.instructions += [(at + places, what) for at, what in later.instructions]
-        for id_, calls in later._open.items():
-            self._open.setdefault(id_, []).extend(i + places for i in calls)
 
     def append(self, msg: Msg) -> None:
         """Add the next message, in place."""
@@ -159,10 +125,9 @@ class WorkLedger:
         if is_compressed(msg):
             return  # a copied note is not what somebody said
         if words := words_of_user(msg):
-            for sentence in of_user(words):
-                if sentence.worth >= CLAUSE:
-                    self.rules.append(len(self.user_sentences))
-                self.user_sentences.append((number, sentence))
+            said = [(number, sentence) for sentence in of_user(words)]
+            self.user_sentences += said
+            self.rules += [item for item in said if item[1].worth >= CLAUSE]
         if msg.role == "assistant" and (text := msg.text):
             self.remarks += [(number, s) for s in of_agent(text)]
 
@@ -207,8 +172,7 @@ class WorkLedger:
         """Match a result with the latest open call of its id."""
         waiting = self._open.get(block.id)
         if not waiting:
-            self._orphans.append(Result(number, at, block))
-            return
+            return  # its call is not in this history
         place = waiting.pop()
         if not waiting:
             del self._open[block.id]
@@ -287,22 +251,10 @@ class WorkLedger:
         at = bisect_left(self.calls, call.number, key=_number)
         return self.calls.index(call, at)
 
-    def sentences_in(self, only: Runs, most: int) -> list[tuple[int, Sentence]]:
-        """The user's newest sentences in these messages."""
-        return _newest(self.user_sentences, only, most, _first)
-
-    def rules_in(self, only: Runs, most: int) -> list[tuple[int, Sentence]]:
-        """The user's newest instructions, limits, permissions and corrections in these messages."""
-        sentences = self.user_sentences
-        return [sentences[at] for at in _newest(self.rules, only, most, lambda at: sentences[at][0])]
-
-    def remarks_in(self, only: Runs, most: int) -> list[tuple[int, Sentence]]:
-        """The agent's newest conclusions in these messages."""
-        return _newest(self.remarks, only, most, _first)
-
-    def pauses_in(self, only: Runs, most: int) -> list[tuple[int, str]]:
-        """The newest long pauses before these messages."""
-        return _newest(self.pauses, only, most, _first)
+    @staticmethod
+    def newest(items: Sequence[tuple[int, T]], only: Runs, most: int) -> list[tuple[int, T]]:
+        """The newest of some items that lie in these messages, each with its message's number."""
+        return _newest(items, only, most, itemgetter(0))
 
     def result_of(self, call: Call) -> str:
         """The text that came back from a call; "" without an answer."""
@@ -312,17 +264,10 @@ class WorkLedger:
     def tools(self, only: Runs) -> Counter[str]:
         """How often each tool was called in these messages, notes left out; the cost is bounded by the tools."""
         told = (False, True) if self._tells_all else (False,)
-        firsts = dict[str, int]()
-        counts = Counter[str]()
+        firsts, counts = dict[str, int](), Counter[str]()
         for first, last in only.pairs:
             start = bisect_left(self.calls, first, key=_number)
             stop = bisect_right(self.calls, last, lo=start, key=_number)
-            if stop - start < len(self._places):  # then looking at the calls costs less
-                for at in range(start, stop):
-                    if (call := self.calls[at]).typed in told:
-                        firsts[call.name] = min(firsts.get(call.name, stop), at)
-                        counts[call.name] += 1
-                continue
             for (name, typed), places in self._places.items():
                 at = bisect_left(places, start)
                 if typed in told and (called := bisect_left(places, stop, lo=at) - at):
@@ -364,7 +309,7 @@ def _named(msg: Msg) -> frozenset[str]:
         return frozenset()
     words = known_values(msg.text if msg.role == "assistant" else words_of_user(msg))
     values = words.union(*(argument_values(facts_of(use)) for use in msg.tool_uses))
-    return values if len(values) <= _MOST_NAMED else frozenset(nsmallest(_MOST_NAMED, values))
+    return values if len(values) <= MOST_VALUES else frozenset(nsmallest(MOST_VALUES, values))
 
 
 def _newest(items: Sequence[T], only: Runs, most: int, number: Callable[[T], int]) -> list[T]:
@@ -378,7 +323,3 @@ def _newest(items: Sequence[T], only: Runs, most: int, number: Callable[[T], int
         if most <= 0:
             break
     return [item for part in reversed(parts) for item in part]
-
-
-def _shift(call: Call, shift: int) -> Call:
-    return replace(call, number=call.number + shift, result=call.result + shift if call.result else 0)

@@ -165,7 +165,8 @@ class NoteWriter:
 
     def _pauses(self, numbers: Runs) -> list[str]:
         """The newest long pauses before messages of a note: which came how much later, and when."""
-        return [f"m{number} {later}" for number, later in self._ledger.pauses_in(numbers, _MOST_PAUSES)]
+        newest = self._ledger.newest(self._ledger.pauses, numbers, _MOST_PAUSES)
+        return [f"m{number} {later}" for number, later in newest]
 
     def _until(self, number: int) -> str:
         """When the last message of a note came, if the work has taken more than an hour; no clock in shorter ones."""

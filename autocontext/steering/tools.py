@@ -65,10 +65,8 @@ def _condense(memory: MemoryParts, focus: Any = "") -> flows.Flow[str]:
     if reason := (yield from flows.compute(why_not)):
         return f"Nothing was condensed: {reason}."
     # A model may be asked: asynchronous agents await that in their own event loop.
-    runner, focus = memory.runner, as_text(focus)[:_LONGEST_FOCUS]
-    report: CompressionReport = yield flows.method(
-        runner, "run", force=True, target_ratio=runner.asked_ratio, focus=focus
-    )
+    focus = as_text(focus)[:_LONGEST_FOCUS]
+    report: CompressionReport = yield flows.method(memory.runner, "run", force=True, goes_further=True, focus=focus)
     if report.outcome == "busy":
         raise Refusal(BUSY)
     return told(report)

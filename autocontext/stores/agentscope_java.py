@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autocontext.errors import AutoContextError, Conflict, InvalidMessage
 from autocontext.events import CompressionEvent
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from autocontext.memory import AutoContextMemory
     from autocontext.models import AsyncChatModel, ChatModel
     from autocontext.stores.protocol import SessionStore
-
-T = TypeVar("T")
 
 _PREFIX = "autoContextMemory_"
 _KEYS = ("workingMessages", "originalMessages", "offloadContext", "compressionEvents")
@@ -79,10 +77,10 @@ def _state(path: Path) -> dict[str, Any]:
     original = values.get("originalMessages", values.get("workingMessages", []))
     return {
         "version": 1,
-        "working_memory_storage": _messages(values.get("workingMessages", original)),
-        "original_memory_storage": _messages(original),
+        "working_memory_storage": _read(values.get("workingMessages", original), message),
+        "original_memory_storage": _read(original, message),
         "offload_context": _offloads(values.get("offloadContext", [])),
-        "compression_events": [_read(item, event) for item in _elements(values.get("compressionEvents", []))],
+        "compression_events": _read(values.get("compressionEvents", []), event),
     }
 
 
@@ -143,10 +141,6 @@ def _elements(items: list[_Item]) -> list[_Item]:
     return items
 
 
-def _messages(items: list[_Item]) -> list[dict[str, Any]]:
-    return [_read(item, message) for item in _elements(items)]
-
-
 def _offloads(items: list[_Item]) -> dict[str, list[dict[str, Any]]]:
     if not items:
         return {}
@@ -156,16 +150,20 @@ def _offloads(items: list[_Item]) -> dict[str, list[dict[str, Any]]]:
         value = wrapped
     if not isinstance(value, dict) or not all(isinstance(messages, list) for messages in value.values()):
         raise InvalidMessage(f"{where}: it does not map UUIDs to lists of messages")
-    return {uuid: _messages([_Item(messages, f"{where}: {uuid}")]) for uuid, messages in value.items()}
+    return {uuid: _read([_Item(messages, f"{where}: {uuid}")], message) for uuid, messages in value.items()}
 
 
-def _read(item: _Item, as_: Callable[[Mapping[str, Any]], T]) -> T:
-    if not isinstance(item.value, dict):
-        raise InvalidMessage(f"{item.where}: it is a {type(item.value).__name__}, not an object")
-    try:
-        return as_(item.value)
-    except AutoContextError as e:
-        raise InvalidMessage(f"{item.where}: {e}") from None
+def _read(items: list[_Item], as_: Callable[[Mapping[str, Any]], dict[str, Any]]) -> list[dict[str, Any]]:
+    """What `as_` makes of each element. Raises InvalidMessage naming its position."""
+    read = []
+    for value, where in _elements(items):
+        if not isinstance(value, dict):
+            raise InvalidMessage(f"{where}: it is a {type(value).__name__}, not an object")
+        try:
+            read.append(as_(value))
+        except AutoContextError as e:
+            raise InvalidMessage(f"{where}: {e}") from None
+    return read
 
 
 KEPT = "agentscope_java"
@@ -222,7 +220,8 @@ def block(data: Any) -> dict[str, Any]:
     known = ("type", *fields)
     if kind == "tool_result":
         output = data.get("output")
-        fields["output"] = output if isinstance(output, str) else [_output(b) for b in _listed(output)]
+        listed = output if isinstance(output, list) else [] if output is None else [output]
+        fields["output"] = output if isinstance(output, str) else [_output(b) for b in listed]
         fields["is_error"] = data.get("state") == "ERROR"
         known += ("output", "suspended")
     return {"type": kind, **fields, "metadata": _metadata(data, known)}
@@ -243,12 +242,6 @@ def _output(data: Any) -> dict[str, Any]:
     if isinstance(data, dict) and data.get("type") in ("tool_use", "tool_result"):
         return {"type": "text", "text": f"[{data['type']} block]", "metadata": {KEPT: thaw(data)}}
     return block(data)
-
-
-def _listed(output: Any) -> list[Any]:
-    if output is None:
-        return []
-    return output if isinstance(output, list) else [output]
 
 
 def _source(source: Any) -> dict[str, Any] | None:

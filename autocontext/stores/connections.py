@@ -23,10 +23,10 @@ class Lease(Generic[C]):
 
     connection: C | None = None
     closed = False
-    generation = 0
 
-    def __init__(self, close: Callable[[C], None]) -> None:
+    def __init__(self, close: Callable[[C], None], generation: int = 0) -> None:
         self._close, self._pid, self.since = close, os.getpid(), time.monotonic()
+        self.generation = generation
 
     def close(self) -> None:
         """Close the connection, unless it belongs to the parent of this process."""
@@ -54,26 +54,22 @@ class Connections(Generic[C]):
 
         Connections of another generation, and those that are older than so many seconds, are closed.
         """
-        while (lease := self._take()) is not None and lease.connection is not None:
+        while True:
+            with self._lock:
+                if self._paused:
+                    return None
+                try:
+                    lease = self._idle.pop()
+                except IndexError:  # there are none, or another thread has closed them
+                    self._leases = [ref for ref in self._leases if (used := ref()) is not None and not used.closed]
+                    if len(self._leases) >= self._most:
+                        return None
+                    lease = Lease(self._close, generation)
+                    self._leases.append(weakref.ref(lease))
+                    return lease
             if lease.generation == generation and time.monotonic() - lease.since < oldest:
                 return lease
             lease.close()
-        if lease is not None:
-            lease.generation = generation
-        return lease
-
-    def _take(self) -> Lease[C] | None:
-        with self._lock:
-            if self._paused:
-                return None
-            with contextlib.suppress(IndexError):  # there are none, or another thread has closed them
-                return self._idle.pop()
-            self._leases = [ref for ref in self._leases if (lease := ref()) is not None and not lease.closed]
-            if len(self._leases) >= self._most:
-                return None
-            lease = Lease(self._close)
-            self._leases.append(weakref.ref(lease))
-        return lease
 
     def give(self, lease: Lease[C]) -> None:
         """Keep a connection for the next caller, or close it."""

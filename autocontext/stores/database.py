@@ -8,6 +8,7 @@ PRECISION and BYTEA, upserts by ON CONFLICT, no sequences, no advisory locks, no
 
 from __future__ import annotations
 
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -135,6 +136,8 @@ class Database(ABC):
     reads_encrypted: ClassVar[bool] = False
     """Whether it has the key of an encrypted database."""
     _closed: bool = False
+    _pid: int
+    """The process that opened its connections."""
 
     def read(self, work: Callable[[], Work[T]]) -> T:
         """Run a read-only transaction on one consistent state."""
@@ -189,10 +192,15 @@ class Database(ABC):
         """Whether `close` was called."""
         return self._closed
 
-    def _check_open(self) -> None:
-        """Raise StoreError after `close`."""
+    def _check_usable(self) -> None:
+        """Raise StoreError after `close`, and in a child that cannot begin anew."""
         if self._closed:
             raise StoreError(f"{self.name} is closed; open the database again to use it")
+        if self._pid != os.getpid():
+            self._in_child()
+
+    def _in_child(self) -> None:  # noqa: B027 (what wraps a database has no connections)
+        """Begin without the parent's connections, or raise StoreError."""
 
     def scrub(self) -> None:  # noqa: B027 (only a file has something to do)
         """Remove replaced and deleted data from SQLite's write-ahead file; the database file has none.

@@ -94,12 +94,11 @@ class EncryptedSessionStore(DoesSteps, Lifecycle):
         opened = (self._open(session, entry, n) for n, entry in sealed.items())
         if sealed.keys() != new.keys() or not same_entries(opened, (old[n] for n in sealed)):
             raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
-        swap_in(self.store, session, sealed, {n: self._keys.seal(entry, session, n) for n, entry in new.items()})
+        swap_in(self.store, session, sealed, self._sealed(session, new))
 
     def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
         """Replace entries by their number, all or none."""
-        sealed = {number: self._keys.seal(entry, session, number) for number, entry in entries.items()}
-        self.store.rewrite(session, sealed)
+        self.store.rewrite(session, self._sealed(session, entries))
 
     def _sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> Flow[list[SessionInfo]]:
         """All sessions of a user (None: of all users), most recently written first; all, or a page of them."""
@@ -138,6 +137,9 @@ class EncryptedSessionStore(DoesSteps, Lifecycle):
         yield method(self.store, "close")
 
     close, aclose = sync_and_async(_close)
+
+    def _sealed(self, session: SessionKey, entries: Mapping[int, Entry]) -> dict[int, Entry]:
+        return {number: self._keys.seal(entry, session, number) for number, entry in entries.items()}
 
     def _open(self, session: SessionKey, entry: Entry, sequence: int) -> Entry:
         if not isinstance(entry, Sealed):

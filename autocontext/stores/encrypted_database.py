@@ -6,6 +6,7 @@ of its rows, so the parts that keep their tables here know nothing of it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar, cast
@@ -16,7 +17,7 @@ from autocontext.stores.copying import rows_after
 from autocontext.stores.database import ENCRYPTION, Database, Params, Row, Schema, Statement, Work, rows_of
 from autocontext.stores.database_sessions import DatabaseSessionStore
 from autocontext.stores.encrypted import EncryptedSessionStore
-from autocontext.stores.places import PLACE, PLACES, Place
+from autocontext.stores.places import PLACES, Place
 from autocontext.stores.sealing import Keyring, Names
 from autocontext.stores.statement_columns import Columns, columns_of
 
@@ -130,7 +131,7 @@ class EncryptedDatabase(_Beneath):
 
     def _sealed(self, statement: Statement) -> Statement:
         columns = columns_of(statement.sql)
-        if not statement.params or not any(table in PLACE for table in columns.tables):
+        if columns is None or not statement.params:
             return statement
         if isinstance(statement.params, Mapping):
             return statement._replace(params=self._sealed_params(columns, statement.params))
@@ -139,44 +140,43 @@ class EncryptedDatabase(_Beneath):
     def _sealed_params(self, columns: Columns, params: Params) -> dict[str, Any]:
         values = _values(columns, params)
         sealed = {param: params[param] for param in columns.params}
-        for param, value in sealed.items():
-            if isinstance(value, str | bytes):
-                name = columns.params[param]
-                place = _place(columns.tables, name, param)
-                if name in place.texts:
-                    sealed[param] = self._keys.seal_value(cast("str", value), bound_to(place, name, values))
-                elif name in place.names:
-                    if param in columns.prefixes:
-                        raise ConfigError(f"{self.name} is encrypted: nothing is found by the beginning of its {name}")
-                    sealed[param] = self._names.seal(str(value), name, owner_of(place, values))
+        for param, (name, place, is_prefix) in columns.params.items():
+            value = params[param]
+            if not isinstance(value, str | bytes):
+                continue
+            if place is None:
+                raise StoreError(f"a statement cannot be encrypted: its parameter {param!r} has no name of one column")
+            if name in place.texts:
+                sealed[param] = self._keys.seal_value(cast("str", value), bound_to(place, name, values))
+            elif name in place.names:
+                if is_prefix:
+                    raise ConfigError(f"{self.name} is encrypted: nothing is found by the beginning of its {name}")
+                sealed[param] = self._names.seal(str(value), name, owner_of(place, values))
         return sealed
 
     def _opened(self, statement: Statement, rows: list[Row]) -> list[Row]:
         columns = columns_of(statement.sql)
-        if not rows or not any(table in PLACE for table in columns.tables):
+        if columns is None or not rows:
             return rows
-        params = statement.params if isinstance(statement.params, Mapping) else {}
-        values = _values(columns, params)
+        if len(rows[0]) != len(columns.results):
+            raise StoreError(f"a statement has results whose columns are not known: {statement.sql}")
+        values = _values(columns, statement.params if isinstance(statement.params, Mapping) else {})
         return [self._opened_row(columns, row, values) for row in rows]
 
     def _opened_row(self, columns: Columns, row: Row, params: Mapping[str, Any]) -> Row:
-        if len(row) != len(columns.results):
-            raise StoreError(f"a statement on {', '.join(columns.tables)} has results whose columns are not known")
-        found = [(i, column, row[i]) for i, column in enumerate(columns.results) if column is not None]
-        values = {**params, **{column.name: value for _, column, value in found}}
-        stored = [
-            (i, column.name, value, place)
-            for i, column, value in found
-            for place in _places(column.tables, column.name)[:1]
-            if value is not None
+        found = [
+            (i, column.name, column.place, row[i])
+            for i, column in enumerate(columns.results)
+            if column is not None and column.place is not None
         ]
+        values = {**params, **{name: value for _, name, _, value in found}}
         opened = list(row)
         # First the columns that rows are looked up by, since texts are bound to them.
-        for i, name, value, place in stored:
-            if name in place.names:
+        for i, name, place, value in found:
+            if name in place.names and value is not None:
                 opened[i] = values[name] = self._names.open(str(value), name, owner_of(place, values), self.name)
-        for i, name, value, place in stored:
-            if name in place.texts:
+        for i, name, place, value in found:
+            if name in place.texts and value is not None:
                 where = f"{self.name}: {place.table}"
                 opened[i] = self._keys.open_value(value, bound_to(place, name, values), where=where)
         return tuple(opened)
@@ -189,7 +189,7 @@ class EncryptedDatabase(_Beneath):
             self._beneath.ensure(SCHEMA)
         stored = partial(rows_of, "SELECT key_id, body FROM autocontext_keys WHERE name = :name", {"name": _NAMES})
         if not self._beneath.read(stored):
-            self._keep_names_key(Names.new_key())
+            self._keep_names_key(os.urandom(64))
         [(key_id, body)] = self._beneath.read(stored)
         if key_id not in self._keys.ids:
             raise StoreError(f"{self.name} is encrypted with key {key_id!r}: pass it, key={{{key_id!r}: ...}}")
@@ -217,21 +217,7 @@ class EncryptedDatabase(_Beneath):
 
 def _values(columns: Columns, params: Params) -> dict[str, Any]:
     """The values of a statement's parameters by their columns."""
-    return {column: params[name] for name, column in columns.params.items() if name in params}
-
-
-def _place(tables: tuple[str, ...], column: str, param: str) -> Place:
-    """The place that a text goes to."""
-    found = _places(tables, column)
-    if len({(column in place.texts, column in place.names) for place in found}) != 1:
-        raise StoreError(f"a statement cannot be encrypted: its parameter {param!r} has no name of one column")
-    return found[0]
-
-
-def _places(tables: tuple[str, ...], column: str) -> list[Place]:
-    """The places among these tables that have such a column."""
-    places = [PLACE[table] for table in tables if table in PLACE]
-    return [place for place in places if column in (*place.texts, *place.names, *place.readable)]
+    return {column.name: params[param] for param, column in columns.params.items() if param in params}
 
 
 def bound_to(place: Place, column: str, values: Mapping[str, Any]) -> list[Any]:

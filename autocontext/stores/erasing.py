@@ -116,8 +116,8 @@ class _Eraser:
         stands_for_erased = not self._touched.isdisjoint(edit.ids or edit.offload)  # or quotes them
         if stands_for_erased:
             self._touched.update(m.id for m in edit.messages)
-        erased = self._quoting if stands_for_erased else self._message
-        return edit.model_copy(update={"messages": tuple(map(erased, edit.messages))})
+        messages = tuple(self._message(m, quotes=stands_for_erased) for m in edit.messages)
+        return edit.model_copy(update={"messages": messages})
 
     def _snapshot(self, entry: Snapshot) -> dict[str, Msg]:
         """The messages of a state with a chosen one, which any of its notes may quote."""
@@ -127,22 +127,22 @@ class _Eraser:
             if id_ in notes or m.id in self._ids:
                 self._touched.add(id_)
         for id_ in sorted(messages, key=lambda id_: self.log.place.get(id_, 0)):  # a page may be of an earlier page
-            messages[id_] = self._quoting(messages[id_], note=id_ in notes)
+            messages[id_] = self._message(messages[id_], quotes=True, note=id_ in notes)
             if messages[id_] is not entry.messages[id_]:
                 self._touched.add(id_)
         return messages
 
-    def _message(self, msg: Msg) -> Msg:
-        """A message that is no note: erased if it is a chosen one, otherwise without results that may quote one."""
-        return self._tombstone(msg) if msg.id in self._ids else self._without_quotes(msg)
+    def _message(self, msg: Msg, *, quotes: bool = False, note: bool = False) -> Msg:
+        """A message: erased if it is a chosen one, otherwise without results that may quote one.
 
-    def _quoting(self, msg: Msg, *, note: bool = False) -> Msg:
-        """A message that may quote a chosen one if it is a note or has a provider's compaction: without those words."""
+        With `quotes` it also does if it is a note or has a provider's compaction: then it loses those words.
+        """
         if msg.id in self._ids:
-            return self._tombstone(msg)
-        if note or is_compressed(msg):
+            self.erased_ids.add(msg.id)
             return tombstone(msg)
-        return _without_compaction(msg) if compacted_by(msg) else self._without_quotes(msg)
+        if quotes and (note or is_compressed(msg)):
+            return tombstone(msg)
+        return _without_compaction(msg) if quotes and compacted_by(msg) else self._without_quotes(msg)
 
     def _without_quotes(self, msg: Msg) -> Msg:
         """The message without results of reading tools that may quote an erased one."""
@@ -177,10 +177,6 @@ class _Eraser:
 
     def _note_calls(self, msg: Msg) -> None:
         self._calls.update((use.id, use.name) for use in msg.tool_uses if use.name.endswith(_READING))
-
-    def _tombstone(self, msg: Msg) -> Msg:
-        self.erased_ids.add(msg.id)
-        return tombstone(msg)
 
 
 def _without_compaction(msg: Msg) -> Msg:

@@ -67,13 +67,16 @@ class Journal:
         return self._log
 
     def mend(self) -> None:
-        """Bring log and store in step again after an interrupt; the caller holds the lock."""
+        """Bring log and store in step again after an interrupt."""
         if self.whole:
             return
-        self._changed(None, self._log.replace([*self._log.entries.as_kept()]))
-        with suppress(Exception):  # a store that cannot be read now is asked again at the next call; a write says why
-            self._read_on()
-            self.whole = True
+        with self.lock:  # not whole without it: another thread is in the middle of a commit
+            if self.whole:
+                return
+            self._changed(None, self._log.replace([*self._log.entries.as_kept()]))
+            with suppress(Exception):  # a store that cannot be read now is asked again at the next call
+                self._read_on()
+                self.whole = True
 
     def commit(self, *entries: Entry) -> None:
         """Store entries, then apply them; if storing fails, nothing changes here.

@@ -171,12 +171,6 @@ class _Watched:
         """Seconds of silence after which the server is asked what it is doing."""
         return max(1.0, self.service.patience)
 
-    @property
-    def _can_take_back(self) -> bool:
-        """Whether there is a question of this process to take back, and a way to do it that cannot hang."""
-        active = self.pgconn.transaction_status == TransactionStatus.ACTIVE
-        return active and self.process == os.getpid() and capabilities.has_cancel_safe()
-
     def waiting(self, gen: Generator[Any, Any, T], cancel: Callable[..., Any]) -> Flow[T]:
         """Wait for the answer to a question; `cancel` is psycopg's for this kind of connection."""
         question = _Question(gen, self.process)
@@ -194,7 +188,9 @@ class _Watched:
         except (psycopg.Error, GeneratorExit):  # closed, a coroutine may await nothing more
             raise
         except BaseException:  # interrupted: nobody waits for the answer
-            if self._can_take_back:
+            # Take it back, if it is of this process, and there is a way to do that which cannot hang.
+            active = self.pgconn.transaction_status == TransactionStatus.ACTIVE
+            if active and self.process == os.getpid() and capabilities.has_cancel_safe():
                 with suppress(psycopg.Error, _Silent):
                     yield operation(cancel, cancel, timeout=_GRACE)
                     # A COMMIT may have come before that, and may still run.

@@ -115,16 +115,14 @@ class Keyring:
 
 
 class Names:
-    """AES-SIV (RFC 5297) for columns that rows are looked up by: equal values of one owner stay equal, no others."""
+    """AES-SIV (RFC 5297) for columns that rows are looked up by: equal values of one owner stay equal, no others.
+
+    The key is 64 random bytes.
+    """
 
     def __init__(self, key: bytes) -> None:
         self.key = key
         self._cipher = AESSIV(key)
-
-    @staticmethod
-    def new_key() -> bytes:
-        """64 random bytes."""
-        return AESSIV.generate_key(512)
 
     def seal(self, value: str, column: str, owner: str) -> str:
         """Seal a value for this column and owner only."""

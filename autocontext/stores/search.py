@@ -69,10 +69,6 @@ class Question(NamedTuple):
     numbers: tuple[int, int] | None = None
     """First and last number."""
 
-    def narrowed(self) -> bool:
-        """Whether there is any filter."""
-        return any(field is not None for field in self[2:])
-
 
 class Filters(TypedDict, total=False):
     """Filters of a search; messages must match all of them."""
@@ -163,7 +159,7 @@ def best_hits(
             if i in fitting[n]
         )
         return [_hit(-score, stretches[n], i) for _, score, *_, n, i in heapq.nsmallest(asked.limit, hits)]
-    if not asked.narrowed():
+    if all(filter_ is None for filter_ in asked[2:]):
         return []
     everywhere = ((n, i) for n, stretch in enumerate(stretches) for i in _fitting(asked, stretch))
     newest = heapq.nlargest(asked.limit, everywhere, key=lambda hit: _newness(stretches[hit[0]], hit[1]))
@@ -245,7 +241,7 @@ def snippet(query: str, text: str) -> str:
     """The part of a text with most of the query's words; looks at the first occurrences of each."""
     different = islice(dict.fromkeys(terms(query)), _MOST_SHOWN)
     # Lowercasing a long text takes longer than all the rest, unless it is ASCII.
-    looked, cases = (text.lower(), _as_it_is) if text.isascii() else (text, _cases)
+    looked, cases = (text.lower(), lambda word: (word,)) if text.isascii() else (text, _cases)
     words = [term if any(form in looked for form in cases(term)) else term[:_STEM] for term in different]
     places = {at for word in words for form in cases(word) for at in islice(_places(form, looked), _MOST_PLACES)}
     size = _AROUND // 2 + max(map(len, words), default=0)
@@ -259,10 +255,6 @@ def snippet(query: str, text: str) -> str:
     start = max(0, stop - _AROUND)
     inner = " ".join(text[start:stop].split())
     return ("..." if start else "") + inner + ("..." if stop < len(text) else "")
-
-
-def _as_it_is(word: str) -> tuple[str, ...]:
-    return (word,)
 
 
 def _cases(word: str) -> tuple[str, ...]:

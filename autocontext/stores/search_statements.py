@@ -11,7 +11,7 @@ from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.stores.database import Row, Statement, Work, rows_of
 from autocontext.stores.outlines import LOW, Sums
 from autocontext.stores.protocol import SessionKey, Version, storable
-from autocontext.stores.session_statements import hold
+from autocontext.stores.session_statements import hold, params_of
 
 _AT_ONCE = 100
 """Segments or ranges that a statement names."""
@@ -40,7 +40,7 @@ def sums(user_id: str, ranges: Sequence[Range]) -> Work[list[Sums]]:
     """The `sums` of each range of a user's sessions, as a shard has them that has all of it."""
     found: dict[int, Sums] = {}
     for at in range(0, len(ranges), _AT_ONCE):
-        params: dict[str, str | int] = {**_scope(user_id, None)}
+        params = _of_user(user_id)
         selects = []
         for i, within in enumerate(ranges[at : at + _AT_ONCE], at):
             condition, bounds = _within(within, f"_{i}")
@@ -68,7 +68,7 @@ def known(user_id: str, ranges: Sequence[Range]) -> Work[list[list[Row]]]:
             "FROM autocontext_sessions s LEFT JOIN autocontext_search x "
             f"ON x.user_id = s.user_id AND x.session_id = s.session_id WHERE s.user_id = :user_id{condition} "
             "ORDER BY s.session_id, x.start",
-            {**_scope(user_id, None), **bounds},
+            {**_of_user(user_id), **bounds},
         )
         for column, kinds in zip(zip(*rows, strict=True), _KINDS, strict=False):
             if not set(map(type, column)) <= kinds:  # SQLite's columns hold any type
@@ -127,7 +127,7 @@ def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:
             "SELECT user_id, session_id, sequence, checksum, body FROM autocontext_entries "
             "WHERE user_id = :user_id AND session_id = :session_id "
             f"AND sequence IN ({', '.join(f':{name}' for name in numbers)})",
-            {**_scope(*session), **numbers},
+            {**params_of(session), **numbers},
         )
     return found
 
@@ -137,6 +137,5 @@ def forget(user_id: str) -> Work[list[Row]]:
     return rows_of("DELETE FROM autocontext_search WHERE user_id = :user_id", {"user_id": user_id})
 
 
-def _scope(user_id: str, session_id: str | None) -> dict[str, str]:
-    storable(SessionKey(user_id, session_id or ""))
-    return {"user_id": user_id} if session_id is None else {"user_id": user_id, "session_id": session_id}
+def _of_user(user_id: str) -> dict[str, str | int]:
+    return {"user_id": storable(SessionKey(user_id, "")).user_id}

@@ -143,15 +143,11 @@ def sessions(
     user_id: str | None, limit: int | None = None, after: SessionInfo | None = None, session_id: str | None = None
 ) -> Work[list[SessionInfo]]:
     """The sessions of a user (None: of all users), most recently written first; so many after one of them, or one."""
-    conditions: list[str] = []
-    params: dict[str, Any] = {}
     if user_id is not None:
         check_id("user_id", user_id, InvalidMessage)
-        conditions.append("user_id = :user_id")
-        params["user_id"] = user_id
-    if session_id is not None:
-        conditions.append("session_id = :session_id")
-        params["session_id"] = session_id
+    ids = {"user_id": user_id, "session_id": session_id}
+    params: dict[str, Any] = {name: id_ for name, id_ in ids.items() if id_ is not None}
+    conditions = [f"{name} = :{name}" for name in params]
     if after is not None:
         conditions.append(
             "(updated_at < :at OR (updated_at = :at AND (user_id > :owner OR (user_id = :owner AND session_id > :id))))"

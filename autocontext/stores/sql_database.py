@@ -68,6 +68,8 @@ class SqlDatabase(Database):
         self._pool: Connections[SyncConnection] = Connections(_close, most=2 * self._size, kept=self._size)
         self._pools: PerLoop[Connections[AsyncConnection]] = PerLoop(self._make_pool, _close_pool)
 
+    _in_child = _begin
+
     def __repr__(self) -> str:
         return f"SqlDatabase({self.name!r})"
 
@@ -125,11 +127,6 @@ class SqlDatabase(Database):
 
     async def _make_pool(self) -> Connections[AsyncConnection]:
         return Connections(_close, most=2 * self._size, kept=self._size)
-
-    def _check_usable(self) -> None:
-        self._check_open()
-        if self._pid != os.getpid():
-            self._begin()
 
 
 def _close(connection: SyncConnection | AsyncConnection) -> None:

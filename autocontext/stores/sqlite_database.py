@@ -11,16 +11,17 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal, ParamSpec, TypeVar
+from typing import ClassVar, Literal, NoReturn, ParamSpec, TypeVar
 
 from autocontext.errors import AutoContextError, StoreCorruptError, StoreError
 from autocontext.flows import run
 from autocontext.flows.forking import part_at_fork
 from autocontext.flows.logs import logger
 from autocontext.stores.checks import checked_patience, checked_place, refused_value
-from autocontext.stores.connections import Connections, Lease
-from autocontext.stores.database import Alone, AtOnce, Database, Row, Statement, Work
+from autocontext.stores.connections import Connections
+from autocontext.stores.database import Alone, AtOnce, Database, Row, Statement, Work, rows_of
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -101,7 +102,7 @@ class SqliteDatabase(Database):
             weakref.finalize(self, self._memory.close)
         part_at_fork(self)
         # Open it now: an error should not wait for the first write.
-        self.read(_nothing)
+        self.read(lambda: rows_of("SELECT 1"))
 
     def scrub(self) -> None:
         """Empty the write-ahead file into the database, which keeps no deleted data (secure_delete).
@@ -110,22 +111,15 @@ class SqliteDatabase(Database):
         """
         if self._in_memory:
             return
-        lease, connection = self._take()
-        deadline, pause = time.monotonic() + self._patience, 0.001
         try:
-            # SQLite waits for readers, but not for another checkpoint.
-            while (busy := _truncated(connection)) and time.monotonic() < deadline:
-                time.sleep(pause * random.random())
-                pause = min(2 * pause, _LAST_PAUSE)
-        except sqlite3.Error as e:
-            raise self._translated(e) from e
-        finally:
-            self._pool.give(lease)
-        if busy:
+            self._lent(lambda connection: self._with_retries(_truncate, connection))
+        except _Busy as e:
             raise StoreError(
                 f"{self.name}: others kept reading it for {self._patience:g} s, so its write-ahead file still holds "
                 "what was erased: when they are done, run `autocontext purge` on it, or call scrub() again"
-            )
+            ) from e
+        except sqlite3.Error as e:
+            raise self._translated(e) from e
 
     def close(self) -> None:
         """Close the database. A connection in use is closed when its call ends. `:memory:` is lost."""
@@ -164,39 +158,44 @@ class SqliteDatabase(Database):
 
     def _run(self, work: Callable[[], Work[T]], *, writes: bool) -> T:
         """Run one transaction on a connection that nobody else is using; a writing one after those of other writers."""
-        begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
+        transaction = partial(self._transaction, "BEGIN IMMEDIATE" if writes else "BEGIN", work)
         try:
-            if self._memory is not None:
-                with self._alone:
-                    self._check_usable()
-                    return self._transaction(self._memory, begin, work())
             try:
-                return self._lent(begin, work)
+                return self._lent(transaction)
             except sqlite3.OperationalError as e:
                 if _primary_code(e) != sqlite3.SQLITE_READONLY:
                     raise
                 # SQLite opens a file for reading only where it may not write: a new connection may write by now.
-                return self._lent(begin, work)
+                return self._lent(transaction)
         except sqlite3.Error as e:
             raise self._translated(e) from e
         except UnicodeDecodeError as e:  # what SQLite quotes of a damaged table of contents
             raise StoreCorruptError(f"{self.name}: its tables are damaged; restore it from a backup") from e
 
-    def _lent(self, begin: str, work: Callable[[], Work[T]]) -> T:
-        """Run one transaction on a connection of the pool, which has it back unless the disk has failed it."""
-        lease, connection = self._take()
+    def _lent(self, use: Callable[[sqlite3.Connection], T]) -> T:
+        """Use a connection of the pool, which has it back unless the disk has failed it; or the one of `:memory:`."""
+        if self._memory is not None:
+            with self._alone:
+                self._check_usable()
+                return use(self._memory)
+        self._check_usable()
+        while (lease := self._pool.take(self._generation_now())) is None:  # another thread forks
+            time.sleep(0.001)
+        if lease.connection is None:
+            lease.connection = self._with_retries(self._open)
+            lease.generation = self._generation_now()
         try:
-            return self._transaction(connection, begin, work())
+            return use(lease.connection)
         except sqlite3.Error as e:
             if _primary_code(e) in _WAYS_OUT:
                 lease.close()
             raise
         finally:
             # Still in a transaction only if rolling back failed: then it is closed.
-            if not lease.closed and not connection.in_transaction:
+            if not lease.closed and not lease.connection.in_transaction:
                 self._pool.give(lease)
 
-    def _transaction(self, connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
+    def _transaction(self, begin: str, work: Callable[[], Work[T]], connection: sqlite3.Connection) -> T:
         def rows(statement: Statement) -> list[Row]:
             if not connection.in_transaction:
                 if isinstance(statement, Alone):
@@ -209,7 +208,7 @@ class SqliteDatabase(Database):
 
         # The one place where a transaction ends: C code, which no interrupt divides, commits it or rolls it back.
         with connection:
-            return run(work, rows)
+            return run(work(), rows)
 
     def _at_once(self, connection: sqlite3.Connection, begin: str) -> None:
         connection.execute("PRAGMA busy_timeout = 0")
@@ -217,15 +216,6 @@ class SqliteDatabase(Database):
             connection.execute(begin)
         finally:
             connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._patience)}")
-
-    def _take(self) -> tuple[Lease[sqlite3.Connection], sqlite3.Connection]:
-        self._check_usable()
-        while (lease := self._pool.take(self._generation_now())) is None:  # another thread forks
-            time.sleep(0.001)
-        if lease.connection is None:
-            lease.connection = self._with_retries(self._open)
-            lease.generation = self._generation_now()
-        return lease, lease.connection
 
     def _generation_now(self) -> int:
         """The generation of the file at the path. Raises StoreError if there is none any more: it was deleted or moved.
@@ -244,20 +234,15 @@ class SqliteDatabase(Database):
             self._identity, self._generation = identity, self._generation + 1
         return self._generation
 
-    def _check_usable(self) -> None:
-        self._check_open()
-        if self._pid != os.getpid():
-            raise self._cannot_be_shared()
-
-    def _cannot_be_shared(self) -> StoreError:
-        return StoreError(
+    def _in_child(self) -> NoReturn:
+        raise StoreError(
             f"{self.name}: this process was forked while its parent was using the database, which SQLite cannot share: "
             'fork before it is used, or start processes with multiprocessing.get_context("spawn")'
         )
 
     def _open(self) -> sqlite3.Connection:
         if self._file in _inherited:
-            raise self._cannot_be_shared()
+            self._in_child()
         if not self._in_memory:
             with contextlib.suppress(OSError):
                 # Only the owner may read it; SQLite gives its side files the same permissions.
@@ -339,15 +324,17 @@ class SqliteDatabase(Database):
         return StoreError(f"{self.name}: a statement failed, nothing was changed ({error})")
 
 
-def _truncated(connection: sqlite3.Connection) -> bool:
-    """Try to empty the write-ahead file; returns whether others prevented it."""
+class _Busy(sqlite3.OperationalError):
+    """Others read the write-ahead file, or empty it; of those SQLite does not wait for the second."""
+
+    sqlite_errorcode = sqlite3.SQLITE_BUSY
+
+
+def _truncate(connection: sqlite3.Connection) -> None:
+    """Empty the write-ahead file."""
     [(busy, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return bool(busy)
-
-
-def _nothing() -> Work[None]:
-    return
-    yield
+    if busy:
+        raise _Busy
 
 
 def _primary_code(error: sqlite3.Error) -> int:

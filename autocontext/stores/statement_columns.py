@@ -11,6 +11,8 @@ import functools
 import re
 from typing import NamedTuple
 
+from autocontext.stores.places import PLACE, Place
+
 _PARAM = re.compile(r":((\w+?)(?:_\d+|(_prefix))?)\b")
 _TABLE = re.compile(
     r"\b(?:FROM|JOIN|INTO|UPDATE) (autocontext_\w+)(?: (?:AS )?(?!WHERE\b|SET\b|ON\b|ORDER\b|GROUP\b)(\w+)\b)?"
@@ -21,44 +23,51 @@ _PLAIN = re.compile(r"^(?:(?:MIN|MAX)\()?(?:(\w+)\.)?(\w+)\)?$")
 
 
 class Column(NamedTuple):
-    """A column; `tables` are those it may belong to."""
+    """A column, and the table that has it; for a parameter, None where that does not tell how the column is kept."""
 
-    tables: tuple[str, ...]
     name: str
+    place: Place | None
+    is_prefix: bool = False
+    """Whether a parameter is compared with the beginning of the column."""
 
 
 class Columns(NamedTuple):
     """The columns of one statement."""
 
-    tables: tuple[str, ...]
-    params: dict[str, str]
-    """The names of the columns of the parameters."""
+    params: dict[str, Column]
     results: tuple[Column | None, ...]
     """None for computed values."""
-    prefixes: frozenset[str]
-    """Parameters that are compared with the beginning of a column."""
 
 
 @functools.lru_cache(maxsize=512)
-def columns_of(sql: str) -> Columns:
-    """The columns of a statement's parameters and results."""
+def columns_of(sql: str) -> Columns | None:
+    """The columns of a statement's parameters and results; None for one that has no table of `places`."""
     sql = " ".join(sql.split())
-    aliases: dict[str, str] = {}
+    tables: dict[str, Place] = {}
     for table, alias in _TABLE.findall(sql):
-        aliases |= {table: table, alias or table: table}
-    tables = tuple(dict.fromkeys(aliases.values()))
-    found = _PARAM.findall(sql)
-    listed = _RETURNED.search(sql) or _SELECTED.match(sql)
-    results = tuple(_result(item, aliases, tables) for item in (split(listed[1]) if listed else ()))
-    params = {param: "namespace" if name == "ns" else name for param, name, _ in found}
-    return Columns(tables, params, results, frozenset(param for param, _, prefix in found if prefix))
-
-
-def _result(item: str, aliases: dict[str, str], tables: tuple[str, ...]) -> Column | None:
-    match = _PLAIN.match(item)
-    if match is None or match[2].isdigit():
+        if table in PLACE:
+            tables |= dict.fromkeys((table, alias or table), PLACE[table])
+    if not tables:
         return None
-    return Column((aliases[match[1]],) if match[1] in aliases else tables, match[2])
+    params = {}
+    for param, name, prefix in _PARAM.findall(sql):
+        column = "namespace" if name == "ns" else name
+        places = _having(column, tables)
+        ways = {(column in place.texts, column in place.names) for place in places}
+        params[param] = Column(column, places[0] if len(ways) == 1 else None, bool(prefix))
+    listed = _RETURNED.search(sql) or _SELECTED.match(sql)
+    return Columns(params, tuple(_result(item, tables) for item in (split(listed[1]) if listed else ())))
+
+
+def _having(column: str, tables: dict[str, Place]) -> list[Place]:
+    return [place for place in tables.values() if column in (*place.texts, *place.names, *place.readable)]
+
+
+def _result(item: str, tables: dict[str, Place]) -> Column | None:
+    match = _PLAIN.match(item)
+    alias, column = (match[1], match[2]) if match else ("", "")
+    places = _having(column, {alias: tables[alias]} if alias in tables else tables)
+    return Column(column, places[0]) if places else None
 
 
 def split(text: str) -> list[str]:

@@ -77,7 +77,7 @@ def steps_of_pass(
     for step in planned:
         yield step
         if with_minimum and step is with_minimum[-1] and not always:
-            yield from [again for before in with_minimum if (again := before.for_small()) is not None]
+            yield from [type(s)(config, 0, s.size.least) for s in with_minimum if s.size.left_small]
 
 
 def _built_in(

@@ -10,7 +10,7 @@ from autocontext.history.numbering import names, short_list
 from autocontext.history.proposals import Proposal
 from autocontext.history.runs import Runs
 from autocontext.history.view import Span, View
-from autocontext.messages import is_note, is_pinned, is_user_turn
+from autocontext.messages import is_note, is_pinned
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Archive:
             return "is a system message"
         if is_pinned(m):
             return "is pinned"
-        if index == view.latest_user or m is next(filter(is_user_turn, view.messages), None):
+        if index in (view.first_user, view.latest_user):
             return "is what the user asked for"
         if view.is_running(index):
             return "is a call without a result"

@@ -48,14 +48,13 @@ class FirstMessage:
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message for each that is too large."""
-        first = next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
         return [
             shortened(
                 view,
                 at,
                 max(0, room - _MARK_TOKENS),
                 self._hand_over,
-                event=FIRST_MESSAGE_SHORTENED if at == first else PASTE_SHORTENED,
+                event=FIRST_MESSAGE_SHORTENED if at == view.first_user else PASTE_SHORTENED,
                 repeats=False,
             )
             for at, room in self._too_large(view).items()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
-from autocontext.messages import Msg, is_note, is_user_turn
+from autocontext.messages import is_note
 from autocontext.strategies.selection import stays
 from autocontext.text import rendering
 
@@ -54,7 +54,7 @@ class _Piece(NamedTuple):
 
 
 class Fold:
-    """Folds the oldest closed spans until `excess_messages` and `excess_tokens` have left the view."""
+    """Folds the oldest closed spans until enough messages and tokens have left the view."""
 
     name = "fold"
 
@@ -62,21 +62,19 @@ class Fold:
         self,
         config: AutoContextConfig,
         hand_over: NoteWriter,
+        excess: tuple[float, int],
         *,
-        excess_messages: float,
-        excess_tokens: float,
         asks: bool = False,
         shortens: bool = False,
         last_resort: bool = False,
         bare: bool = False,
         savings: Sequence[int] = (),
     ) -> None:
-        """`savings`: by place in the view, tokens that leave it later if the message there stays."""
+        """`excess`: how many messages and tokens; `savings`: tokens that leave later if a message stays, by place."""
         self.config = config
         self._savings = [0, *accumulate(savings)]
         """By place, the sum of the savings before it."""
-        self.excess_messages = excess_messages
-        self.excess_tokens = excess_tokens
+        self.excess_messages, self.excess_tokens = excess
         self.asks = asks
         """Whether a model writes the first part of each note."""
         self.shortens = shortens or last_resort or bare
@@ -94,9 +92,9 @@ class Fold:
         areas = self._areas(view)
         alone = [_Piece(a, b, view.tokens(a, b)) for a, b in areas if b - a == 1 and is_note(view.messages[a])]
         note_tokens = sum(note.tokens for note in alone)
-        all_note_tokens = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if is_note(m))
+        all_note_tokens = sum(_notes(view, 0, len(view)))
         if self.shortens and not self.bare:
-            share = max(share // 4, min(share // 2, note_tokens - int(self.excess_tokens)))
+            share = max(share // 4, min(share // 2, note_tokens - self.excess_tokens))
         expected = min(share, max(int(all_note_tokens * _GROWTH), int(share * _EXPECTED)))
         if self.bare:
             expected = self._hand_over.frame
@@ -105,13 +103,15 @@ class Fold:
             return []  # single notes are not shortened just to reach a target
         if self.shortens and not self.bare:
             freed = sum(piece.tokens for piece in pieces)
-            share = max(share, min(most, note_tokens + freed - int(self.excess_tokens)))
+            share = max(share, min(most, note_tokens + freed - self.excess_tokens))
         # If more is replaced than needed, the notes may use the difference, up to their share.
         saved = sum(self._saved_from(piece.stop) for piece in pieces[-1:])
-        spare = sum(piece.tokens for piece in pieces) + saved - int(max(0, self.excess_tokens)) - model_tokens - 1
+        spare = sum(piece.tokens for piece in pieces) + saved - max(0, self.excess_tokens) - model_tokens - 1
         share = min(share, max(expected, spare + note_tokens))
         all_pieces = sorted([*alone, *pieces])
         sizes = self._sizes(view, all_pieces, share)
+        # Until the last, a note stays that is hardly longer than the smallest which says something.
+        least = 0 if self.bare else self._hand_over.frame + _LEAST_NOTE
         return [
             self._note(
                 view,
@@ -121,12 +121,8 @@ class Fold:
                 last=piece is all_pieces[-1],
             )
             for piece, size in zip(all_pieces, sizes, strict=True)
-            if piece in pieces or (self._can_shrink(piece) and share * size < piece.tokens * _WORTHWHILE)
+            if piece in pieces or (piece.tokens > least and share * size < piece.tokens * _WORTHWHILE)
         ]
-
-    def _can_shrink(self, note: _Piece) -> bool:
-        """Whether a note is longer than the smallest that says something; until the last, such a one stays."""
-        return self.bare or note.tokens > self._hand_over.frame + _LEAST_NOTE
 
     def _sizes(self, view: View, pieces: Sequence[_Piece], most: int) -> list[float]:
         """Each piece's share of the room, in proportion to the size its note needs."""
@@ -140,10 +136,7 @@ class Fold:
 
     def _needed(self, view: View, piece: _Piece, most: int) -> int:
         """What the note about a span needs of `most` tokens; with an earlier one that is as long, all of it."""
-        noted = max(
-            (view.tokens(i, i + 1) for i in range(piece.start, piece.stop) if is_note(view.messages[i])), default=0
-        )
-        if noted >= most * _FULL:
+        if max(_notes(view, piece.start, piece.stop), default=0) >= most * _FULL:
             return most
         return self._hand_over.needed(view, view.span(piece.start, piece.stop), most)
 
@@ -177,7 +170,7 @@ class Fold:
     def _areas(self, view: View) -> list[tuple[int, int]]:
         """The closed spans that may be folded, oldest first."""
         must_stay = stays(self.config, view, protected=not self.last_resort)
-        first = None if self.bare else next((m for m in view.messages if is_user_turn(m)), None)
+        first = None if self.bare or view.first_user < 0 else view.messages[view.first_user]
         user = view.latest_user
         # A note in the user's role must never come last: it would read as the question to answer.
         until = min(view.unread, len(view) - 1) if self.config.note_role == "user" else view.unread
@@ -216,34 +209,36 @@ class Fold:
     def _note(self, view: View, piece: _Piece, share: int, target: int, *, last: bool) -> Proposal:
         span = view.span(piece.start, piece.stop)
         earlier = "" if self.bare else self._hand_over.earlier_notes(span)
-        noted = sum(view.tokens(i, i + 1) for i in range(piece.start, piece.stop) if is_note(view.messages[i]))
+        noted = sum(_notes(view, piece.start, piece.stop))
         most = noted + int((piece.tokens - noted) * _OF_REPLACED)
         size = max(self._hand_over.frame + (0 if self.bare else _LEAST_NOTE), min(share, most - target))
         budget = min(size, int(piece.tokens * _WORTHWHILE))
-        text: str | Question = earlier
-        if target and (question := self._question(span.messages, view, piece, max(target, _LEAST_NOTE))):
-            text = Question(question.purpose, question.parts, question.target_tokens, question.sizes, otherwise=earlier)
+        asked = _question(view, piece, max(target, _LEAST_NOTE), earlier) if target else None
+        # Some services require the first message to be the user's.
+        is_first = self.bare and not 0 <= view.first_user < piece.start
         return Proposal(
             span,
-            text,
+            asked or earlier,
             ledger=self._hand_over.writing(view, span, budget, plan=last),
             event_type=OLDEST_ROUNDS_FOLD,
             kind="fold",
-            role=self._role(view, piece),
+            role="user" if is_first else self.config.note_role,
         )
 
-    def _role(self, view: View, piece: _Piece) -> Literal["user", "assistant"]:
-        """A note's role. Some services require the first message to be the user's."""
-        is_first = self.bare and not any(map(is_user_turn, view.messages[: piece.start]))
-        return "user" if is_first else self.config.note_role
 
-    def _question(self, messages: Sequence[Msg], view: View, piece: _Piece, target: int) -> Question | None:
-        """Asks the model to update the earlier note with everything since."""
-        parts, sizes = [], []
-        for i, m in enumerate(messages, piece.start):
-            model_text = rendering.written_note(m)
-            part = f"[earlier note] {model_text}" if model_text else "" if is_note(m) else rendering.section(m)
-            if part:
-                parts.append(rendering.escape_tags(part))
-                sizes.append(len(part) // 4 if is_note(m) else view.tokens(i, i + 1))
-        return Question("fold", tuple(parts), target, tuple(sizes)) if parts else None
+def _notes(view: View, start: int, stop: int) -> list[int]:
+    """Tokens of the notes in a span."""
+    return [view.tokens(i, i + 1) for i in range(start, stop) if is_note(view.messages[i])]
+
+
+def _question(view: View, piece: _Piece, target: int, earlier: str) -> Question | None:
+    """Asks the model to update the earlier note with everything since."""
+    parts, sizes = [], []
+    for i in range(piece.start, piece.stop):
+        m = view.messages[i]
+        model_text = rendering.written_note(m)
+        part = f"[earlier note] {model_text}" if model_text else "" if is_note(m) else rendering.section(m)
+        if part:
+            parts.append(rendering.escape_tags(part))
+            sizes.append(len(part) // 4 if is_note(m) else view.tokens(i, i + 1))
+    return Question("fold", tuple(parts), target, tuple(sizes), otherwise=earlier) if parts else None

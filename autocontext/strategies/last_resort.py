@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import View
-from autocontext.messages import Msg, ToolResultBlock, is_note, is_pinned, is_user_turn, own_text, texts_in
+from autocontext.messages import Msg, is_note, is_pinned, is_user_turn, own_text, texts_in
 from autocontext.strategies.instructions import instructions
+from autocontext.strategies.selection import results_of
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
 from autocontext.text.excerpts import excerpt
@@ -51,7 +52,6 @@ class Previews:
         self.users = users
         self._share = 2 if unread else 1
         """How much longer a result may be than other texts: what the agent has asked for is new to it."""
-        self._worth: Worth | None = None
         self._spared: Mapping[str, frozenset[int]] = {}
         """Results that stay as they are."""
         self.name = "last_resort_unread" if unread else "last_resort_previews"
@@ -71,8 +71,10 @@ class Previews:
 
     def _limit(self, view: View, candidates: list[int]) -> int:
         """The length, in characters, to which all longer texts are cut."""
-        lengths = [n for i in candidates for n in self._lengths(view.messages[i])]
-        own = [n for i in candidates for n in self._lengths(view.messages[i], own=True)]
+        messages = [view.messages[i] for i in candidates]
+        lengths = [len(text) for m in messages for text in self._results(m).values()]
+        own = [len(own_text(m)) for m in messages]
+        own += [len(text) for m in messages for use in m.tool_uses for text in texts_in(use.input)]
         tokens = sum(view.tokens(i, i + 1) for i in candidates)
         if not tokens or not (lengths or own):
             return self.least
@@ -114,9 +116,7 @@ class Previews:
         rest = f" {rendering.rest_of(number)}" if number else ""  # without a number the tag says it
         if not self.unread:
             return rendering.preview(text, limit) + rest
-        if self._worth is None or not self._worth.is_of(view):
-            self._worth = Worth(view)
-        short = excerpt(text, limit, self._worth.after(i))
+        short = excerpt(text, limit, Worth.of(view).after(i))
         if not short.text:
             return rendering.head_and_tail(text, limit) + rest
         shown = quoted(short.text) if short.reformatted else short.text
@@ -124,14 +124,4 @@ class Previews:
 
     def _results(self, m: Msg) -> dict[int, str]:
         """By place in the message, the results that may be cut."""
-        spared = self._spared.get(m.id, ())
-        return {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock) and k not in spared}
-
-    def _lengths(self, m: Msg, *, own: bool = False) -> Iterator[int]:
-        """Lengths, in characters, of the results in a message that may be cut, or of its other texts."""
-        if not own:
-            yield from map(len, self._results(m).values())
-            return
-        yield len(own_text(m))
-        for use in m.tool_uses:
-            yield from map(len, texts_in(use.input))
+        return results_of(m, self._spared.get(m.id, ()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal
 from autocontext.history.view import View
 from autocontext.messages import is_pinned, is_user_turn
@@ -43,8 +42,8 @@ class Pastes:
 
     name = "pastes"
 
-    def __init__(self, config: AutoContextConfig, hand_over: NoteWriter, excess: int, *, latest: bool = True) -> None:
-        self.config, self._hand_over, self._excess, self._latest = config, hand_over, excess, latest
+    def __init__(self, hand_over: NoteWriter, excess: int, *, latest: bool = True) -> None:
+        self._hand_over, self._excess, self._latest = hand_over, excess, latest
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message per long message of the user, the longest first."""

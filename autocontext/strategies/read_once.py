@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from autocontext.config import AutoContextConfig
 from autocontext.events import READ_ONCE
 from autocontext.history.cached import cached_property
-from autocontext.history.proposals import Proposal, Question
+from autocontext.history.proposals import Proposal
 from autocontext.history.runs import Runs
 from autocontext.history.view import View
 from autocontext.messages import ToolResultBlock, ToolUseBlock, is_compressed, is_note, said_in
@@ -83,7 +83,10 @@ class ReadOnce:
         for pair in old:
             if pair.result not in in_runs and len(pair.output.text) >= _LEAST_TEXT:
                 by_message[pair.result].append(pair)
-        return [*proposals, *(self._in_place(view, i, pairs) for i, pairs in by_message.items())]
+        for i, pairs in by_message.items():
+            blocks = {pair.block: self._again(pair) for pair in pairs}
+            proposals.append(Proposal(view.span(i, i + 1), blocks=blocks, event_type=READ_ONCE, kind="stub"))
+        return proposals
 
     # ------------------------------------------------------------------------------------------------- what is old
     def _superseded(self, view: View) -> list[_Pair]:
@@ -166,10 +169,6 @@ class ReadOnce:
             kind="tool_run",
             role=self.config.note_role,
         )
-
-    def _in_place(self, view: View, index: int, pairs: list[_Pair]) -> Proposal:
-        blocks: dict[int, str | Question] = {pair.block: self._again(pair) for pair in pairs}
-        return Proposal(view.span(index, index + 1), blocks=blocks, event_type=READ_ONCE, kind="stub")
 
     @staticmethod
     def _again(pair: _Pair) -> str:

@@ -24,7 +24,6 @@ class Regrow:
     def __init__(self, hand_over: NoteWriter, room: Callable[[], int]) -> None:
         """`room` returns the tokens by which the view may grow."""
         self._hand_over, self._room = hand_over, room
-        self._seen: tuple[View, dict[int, int]] | None = None
 
     def propose(self, view: View) -> list[Proposal]:
         """Longer notes about the same messages; together they take at most their share of the window."""
@@ -42,9 +41,7 @@ class Regrow:
 
     def _lacks(self, view: View) -> dict[int, int]:
         """By place of a fold's note, the tokens it lacks: together at most what their share of the window leaves."""
-        if self._seen is None or self._seen[0] is not view:
-            self._seen = view, self._measured(view)
-        return self._seen[1]
+        return view.remembered(self, lambda: self._measured(view))
 
     def _measured(self, view: View) -> dict[int, int]:
         places = [i for i, m in enumerate(view.messages) if m.origin is not None and m.origin.kind == "fold"]

@@ -21,11 +21,7 @@ class Rounds:
 
     def __init__(self, config: AutoContextConfig, least: int, below: int | None = None) -> None:
         """Takes rounds of `least` tokens and more, but fewer than `below`."""
-        self.config, self._size = config, SpanSize(least, below)
-
-    def for_small(self) -> Rounds | None:
-        """The strategy for the rounds that this one has left alone as too small; None if there were none."""
-        return Rounds(self.config, 0, self._size.least) if self._size.left_small else None
+        self.config, self.size = config, SpanSize(least, below)
 
     def propose(self, view: View) -> list[Proposal]:
         """One summary per round that is large enough, or several around messages that must stay.
@@ -39,7 +35,7 @@ class Rounds:
                 continue
             spans = view.closed_spans(r.start, r.stop, lambda m: keep(m) or is_fold(m))
             spans = [(a, b) for a, b in spans if b - a > 1 and not all(map(is_note, view.messages[a:b]))]
-            if spans and self._size.fits(view.tokens(r.user, r.stop)):
+            if spans and self.size.fits(view.tokens(r.user, r.stop)):
                 proposals += [self._summary(view, r, a, b) for a, b in spans]
         return proposals
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
-from autocontext.messages import Msg, is_pinned, is_tool_message
+from autocontext.messages import Msg, ToolResultBlock, is_pinned, is_tool_message
 from autocontext.plan import is_plan_block, plan_line
 from autocontext.strategies.instructions import instructions
 from autocontext.text import rendering
@@ -44,23 +44,9 @@ def is_large(text: str, config: AutoContextConfig) -> bool:
     return len(text) > limit or (2 * len(text) > limit and utf16_length(text) > limit)
 
 
-def large_places(view: View, config: AutoContextConfig) -> list[int]:
-    """Where messages stand that may be large; found once, as several strategies ask."""
-    return view.remembered(
-        (large_places, config.large_payload_threshold),
-        lambda: [i for i, m in enumerate(view.messages) if may_be_large(m, config)],
-    )
-
-
-def may_be_large(m: Msg, config: AutoContextConfig) -> bool:
-    """Whether a message may be large: a quick test that rules out most without joining their texts."""
-    size = 0
-    for block in m.content:
-        if block.type == "text":
-            size += len(block.text) + 1
-        elif block.type == "tool_result":
-            size += len(block.output if isinstance(block.output, str) else block.text)
-    return 2 * size > config.large_payload_threshold
+def results_of(m: Msg, spared: Container[int] = ()) -> dict[int, str]:
+    """By place in a message, its results that are not spared."""
+    return {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock) and k not in spared}
 
 
 def stays(

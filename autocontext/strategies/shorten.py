@@ -19,7 +19,7 @@ from autocontext.history.view import Answered, View
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_note, is_pinned, is_user_turn, leaves, texts_in
 from autocontext.strategies.in_hand import in_hand
 from autocontext.strategies.instructions import instructions
-from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL, recent, stays
+from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL, recent, results_of, stays
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
 from autocontext.text.excerpts import Excerpt, Excerpts, without_number
@@ -89,7 +89,6 @@ class Shorten:
         """By id, characters of a result, and room for it in any case."""
         self._excerpts: dict[tuple[str, int], Excerpts] = {}
         """By id and block."""
-        self._worth: Worth | None = None
         self._spared: Mapping[str, frozenset[int]] = {}
         """Results that stay as they are."""
         self._sources: dict[str, int] = {}
@@ -180,7 +179,7 @@ class Shorten:
         self._spared = instructions(self.config, view)
         self._told_again = frozenset(_told_again(view.answers))
         self._over = self._reloads(view)
-        over, first = set(self._over), next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
+        over, first = set(self._over), view.first_user
         before = [i for i in range(stop) if i not in over and not keep(view.messages[i])]
         long = [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
         return [i for i in long if not is_user_turn(view.messages[i]) or first < i < view.latest_user]
@@ -211,12 +210,9 @@ class Shorten:
     def _is_flood(self, view: View, pair: Answered) -> bool:
         """Whether a result is mostly the same over and over: the log of a build, or hits that nobody has used."""
         packed = _packed(pair.output.text)
-        return packed < _ALIKE or (packed < _UNUSED and not self._rated(view).is_used(pair.result, pair.output.text))
-
-    def _rated(self, view: View) -> Worth:
-        if self._worth is None or not self._worth.is_of(view):
-            self._worth = Worth(view, self._hand_over.focus)
-        return self._worth
+        if packed < _ALIKE or packed >= _UNUSED:
+            return packed < _ALIKE
+        return not Worth.of(view, self._hand_over.focus).is_used(pair.result, pair.output.text)
 
     def _in_hand(self, view: View, places: Container[int]) -> dict[int, int]:
         """By place, what may stay of what the agent is working on, in characters: all while there is room, then a part.
@@ -355,14 +351,13 @@ class Shorten:
             from autocontext.notes.sentences import is_output  # noqa: PLC0415 (not needed before the first pass)
 
             return {MESSAGE_TEXT: m.text} if len(m.text) > self._characters and is_output(m.text) else {}
-        spared = self._spared.get(m.id, ())
-        return {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock) and k not in spared}
+        return results_of(m, self._spared.get(m.id, ()))
 
     def _excerpts_of(self, view: View, index: int, block: int, original: Msg) -> Excerpts:
         """The excerpts of a result, rated by what stands in the view in which it was first cut."""
         key = view.ids[index], block
         if key not in self._excerpts:
-            worth = self._rated(view)
+            worth = Worth.of(view, self._hand_over.focus)
             result = original if block == MESSAGE_TEXT else original.content[block]
             outcome = worth.outcome(index, result) if isinstance(result, ToolResultBlock | Msg) else ""
             text = result.text if isinstance(result, ToolResultBlock) else original.text

@@ -20,11 +20,7 @@ class ToolRuns:
 
     def __init__(self, config: AutoContextConfig, least: int, below: int | None = None) -> None:
         """Takes runs of `least` tokens and more, but fewer than `below`."""
-        self.config, self._size = config, SpanSize(least, below)
-
-    def for_small(self) -> ToolRuns | None:
-        """The strategy for the runs that this one has left alone as too small; None if there were none."""
-        return ToolRuns(self.config, 0, self._size.least) if self._size.left_small else None
+        self.config, self.size = config, SpanSize(least, below)
 
     def propose(self, view: View) -> list[Proposal]:
         """One note per closed run that is long and large enough."""
@@ -35,7 +31,7 @@ class ToolRuns:
             if run_stop - run_start <= self.config.min_consecutive_tool_messages:
                 continue
             for a, b in view.closed_spans(run_start, run_stop, keep):
-                if b - a > self.config.min_consecutive_tool_messages and self._size.fits(view.tokens(a, b)):
+                if b - a > self.config.min_consecutive_tool_messages and self.size.fits(view.tokens(a, b)):
                     notes.append(
                         note("tool_run", TOOL_INVOCATION_COMPRESS, view, a, b, share=_SHARE, config=self.config)
                     )

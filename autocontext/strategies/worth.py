@@ -45,12 +45,16 @@ _MARKUP = re.compile(
 class Worth:
     """Rates pieces of results by what stands in a view."""
 
+    @classmethod
+    def of(cls, view: View, focus: str = "") -> Worth:
+        """The one of a view, made once; `focus` is what somebody wants to keep first."""
+        return view.remembered((cls, focus), lambda: cls(view, focus))
+
     def __init__(self, view: View, focus: str = "") -> None:
-        """`focus` is what somebody wants to keep first."""
         # Imported here: what the notes need is not needed before the first pass.
         from autocontext.notes.values import argument_values, known_values  # noqa: PLC0415
 
-        self._view, self._values_in = view, known_values
+        self._messages, self._values_in = view.messages, known_values
         self._last_use: dict[str, int] = {}
         """By value or line, the last message in which the agent, a call or the user used it."""
         for i, m in enumerate(view.messages):
@@ -78,16 +82,13 @@ class Worth:
         """By place, the calls whose results stand there."""
         for pair in view.answers:
             self._called.setdefault(pair.result, []).append(pair.use)
-        self._steps: dict[int, frozenset[str]] = {}
-        """By place, the terms of the agent's message that comes next."""
-
-    def is_of(self, view: View) -> bool:
-        """Whether it was made of this view."""
-        return self._view is view
 
     def after(self, index: int) -> Callable[[str], float]:
         """A function that rates pieces of the message at this place by what stands after it."""
-        step = self._step(index)
+        # The agent's message that follows says what it took from a result.
+        m = next((m for m in self._messages[index + 1 :] if m.role == "assistant"), None)
+        texts = (m.text, *(text for use in m.tool_uses for text in leaves(use.input))) if m else ()
+        step = frozenset(terms("\n".join(text[:_REQUEST] for text in texts)))
         called = "\n".join(map(rendering.arguments, self._called.get(index, ())))
         return lambda piece: self._rate(index, step, called, piece)
 
@@ -102,7 +103,7 @@ class Worth:
         from autocontext.notes.typed import typed_call  # noqa: PLC0415 (as above)
 
         if isinstance(result, Msg):
-            use = typed_call(self._view.messages[index - 1], result) if index else None
+            use = typed_call(self._messages[index - 1], result) if index else None
             result = ToolResultBlock(id="typed", output=result.text)
         else:
             use = next((use for use in self._called.get(index, ()) if use.id == result.id), None)
@@ -121,18 +122,6 @@ class Worth:
     def _used_of(self, piece: str) -> tuple[str, ...]:
         """What of a piece a later message may use."""
         return (*self._values_in(piece), without_number(piece))
-
-    def _step(self, index: int) -> frozenset[str]:
-        """The terms of the agent's message that follows a result: what it took from it."""
-        if index not in self._steps:
-            m = next((m for m in self._view.messages[index + 1 :] if m.role == "assistant"), None)
-            said = (
-                "\n".join((m.text[:_REQUEST], *(t[:_REQUEST] for use in m.tool_uses for t in leaves(use.input))))
-                if m
-                else ""
-            )
-            self._steps[index] = frozenset(terms(said))
-        return self._steps[index]
 
     def _rate(self, index: int, step: frozenset[str], called: str, piece: str) -> float:
         if _NO_VALUE.fullmatch(piece):

@@ -14,8 +14,10 @@ from autocontext.errors import SessionGone, told
 from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sync_and_async
 from autocontext.flows.threads import afinished, finished
 from autocontext.formats.reading import Message
+from autocontext.history.answering import Answering, holds, open_calls
 from autocontext.history.cached import cached_property
-from autocontext.memory import answer_of, holds, offered_tools, open_calls
+from autocontext.history.log import Log
+from autocontext.memory import in_log, offered_tools
 from autocontext.messages import Msg, ToolResultBlock
 from autocontext.stores.closing import awaitable
 from autocontext.suite.preparing import Preparation, Prepared, holding
@@ -50,6 +52,7 @@ class Session(DoesSteps):
         self._context = context
         self._namespace = context.namespace(memory.session.user_id)
         self._known = Known()
+        self._answering = Answering()
         self._unstored: dict[tuple[str, int], Msg] = {}
         """Answers that the log has not taken yet, by call id and number of the message with the call, in view."""
         self._reload = ContextOffloadTool(memory, content=context.content, content_namespace=self._namespace)
@@ -67,10 +70,13 @@ class Session(DoesSteps):
     # ------------------------------------------------------------------------------------------------------ messages
     def add(self, msg: Message | Iterable[Message], *, said_by_user: str | bool = False) -> None:
         """Add one message or several, as `AutoContextMemory.add`; what `call_tool` returned and added is skipped."""
-        new = [m for m in self.memory.read(msg) if not (m.role == "tool" and holds(self.memory, m))]
+        new = [m for m in self.memory.read(msg) if not (m.role == "tool" and self._holds(m))]
         self.memory.add(new, said_by_user=said_by_user)
 
     aadd = awaitable(add)
+
+    def _holds(self, msg: Msg) -> bool:
+        return in_log(self.memory, lambda log: holds(log, msg))
 
     def _prepare(self, query: str | None = None, max_tokens: int | None = None) -> Flow[Prepared]:
         """Return the context for the next model call, valid and within `max_tokens` (default: the config's).
@@ -117,7 +123,7 @@ class Session(DoesSteps):
         if asked and (unstored := self._unstored.get(asked)):
             return (yield from self._added(asked, unstored))
         if call_id and not asked:
-            answer = yield from compute(lambda: answer_of(self.memory, call_id))  # it may read the whole history
+            answer = yield from compute(lambda: self._answer(call_id))  # it may read the whole history
         if answer is not None:
             return answer
         if cacheable is None:
@@ -178,10 +184,19 @@ class Session(DoesSteps):
     def _saving(self) -> Saving:
         return Saving(self.memory, self._context.content, self._namespace)
 
+    def _answer(self, call_id: str) -> Msg | None:
+        """The message that answers the newest call of this id, as it was added; None without one, or if it went."""
+
+        def find(log: Log) -> Msg | None:
+            found = self._answering.answer(log, call_id)
+            return found if found is not None and holds(log, found) else None
+
+        return in_log(self.memory, find)
+
     def _asked(self, call_id: str) -> tuple[str, int] | None:
         """The call, and the number of the message that makes it, if it has no answer in view."""
         unstored = list(self._unstored)
-        waiting = open_calls(self.memory)
+        waiting = in_log(self.memory, open_calls)
         for id_, number in unstored:
             if waiting.get(id_) != number:
                 self._unstored.pop((id_, number), None)

@@ -178,6 +178,11 @@ class Piece(NamedTuple):
     opened: int | None = None
     """Of a part of a long line of JSON: where the innermost list or object that it begins in was opened."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is no part of indented JSON, or of a long line of it."""
+        return self.indent is None and self.opened is None
+
 
 def without_number(line: str) -> str:
     """A line without the number that a tool puts before it, and without the blanks around it."""
@@ -257,13 +262,7 @@ def _parents(text: str, found: Sequence[Piece]) -> list[int]:
     heading. Without them a field or line would stand under the name of another record or function.
     """
     keys = _keys(text, found) if TABLE in text else {}
-    items = {
-        **_verdicts(text, found),
-        **keys,
-        **_definitions(text, found),
-        **_rows(text, found),
-        **_items(text, found),
-    }
+    items = _verdicts(text, found) | keys | _definitions(text, found) | _rows(text, found) | _items(text, found)
     parents: list[int] = []
     blocks: list[tuple[int, int]] = []
     """Indentation of the open blocks of lines, and what names them."""
@@ -642,7 +641,6 @@ def _json_ends(line: str) -> list[tuple[int, int | None]]:
         return []
     commas: list[tuple[int, int, int | None]] = []
     brackets: list[int] = []
-    of_record = line.lstrip().startswith("{")
     for token in _JSON.finditer(line):
         sign = token.group()
         if sign in ("{", "["):
@@ -651,7 +649,7 @@ def _json_ends(line: str) -> list[tuple[int, int | None]]:
             del brackets[-1:]
         elif sign == ",":
             commas.append((token.end(), len(brackets), brackets[-1] if brackets else None))
-    return _joined(commas, own=1 if of_record else 0)
+    return _joined(commas, own=int(line.lstrip().startswith("{")))
 
 
 def _joined(commas: list[tuple[int, int, int | None]], *, own: int) -> list[tuple[int, int | None]]:
@@ -660,17 +658,12 @@ def _joined(commas: list[tuple[int, int, int | None]], *, own: int) -> list[tupl
     start, best = 0, None
     for comma in commas:
         end, depth, _ = comma
-        if depth == own and end - start >= _LEAST_FIELD:
-            ends.append((end, comma[2]))
-            start, best = end, None
-            continue
-        if end - start < _PIECE:
-            best = comma if best is None or depth <= best[1] else best
-            continue
-        if best is None or depth <= best[1]:
+        is_own = depth == own and end - start >= _LEAST_FIELD
+        if best is None or is_own or depth <= best[1]:
             best = comma
-        ends.append((best[0], best[2]))
-        start, best = best[0], None
+        if is_own or end - start >= _PIECE:
+            ends.append((best[0], best[2]))
+            start, best = best[0], None
     return ends
 
 
@@ -719,10 +712,9 @@ def sums_up(line: str) -> bool:
 
 def _is_own_field(text: str, piece: Piece) -> bool:
     """Whether a piece is a field with a short value of the record that a text is: its state, its total."""
-    short = piece.stop - piece.start <= _PIECE and piece.opened is not None
-    return (
-        short and not text[: piece.opened].strip() and _OWN_FIELD.fullmatch(text, piece.start, piece.stop) is not None
-    )
+    outermost = piece.opened is not None and not text[: piece.opened].strip()
+    short = outermost and piece.stop - piece.start <= _PIECE
+    return short and _OWN_FIELD.fullmatch(text, piece.start, piece.stop) is not None
 
 
 class _Numbered(NamedTuple):
@@ -790,7 +782,7 @@ def _spread(worths: list[float], found: Sequence[Piece], frames: Container[int])
     for i, piece in enumerate(found, start=most):
         if i - most in frames:
             spread[i - most] *= _COMMON
-        elif piece.indent is None and piece.opened is None:
+        elif piece.is_plain:
             own = padded[i]
             for step, share in enumerate(_AROUND, start=1):
                 spread[i - most] += share * max(padded[i - step], padded[i + step], own)
@@ -832,16 +824,9 @@ class Excerpts:
         own = [worth_of[line] * rarity[i] for i, line in enumerate(said)]
         in_rows = TABLE in text  # then a line says nothing of those around it
         self._worths = [*own] if in_rows else _spread(own, found, frames)
-        last = len(found) - 1
-        if (
-            found
-            and not own[last]
-            and found[last].indent is None
-            and found[last].opened is None
-            and sums_up(said[last])
-        ):
-            own[last] = _COUNTS
-            self._worths[last] += _COUNTS
+        if found and not own[-1] and found[-1].is_plain and sums_up(said[-1]):
+            own[-1] = _COUNTS
+            self._worths[-1] += _COUNTS
         # What only announces what stands below it stays with that, and what only separates beside what it separates.
         dependent = (
             _announcing(said)

@@ -6,13 +6,12 @@ if it begins like an error message; a page about errors is no error.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from autocontext.messages import ToolResultBlock
-from autocontext.text.protocol_results import EXIT_KEYS, WENT_WELL, said
+from autocontext.text.protocol_results import EXIT_KEYS, WENT_WELL, parsed, said
 
 FailureKind: TypeAlias = Literal[
     "validation_error", "not_found_error", "permission_error", "connection_error", "rate_limit_error",
@@ -62,10 +61,8 @@ def is_failure_text(text: str) -> bool:
     text, is_error, _ = said(text)
     if is_error:
         return True
-    fields = _json_object(text)
-    if fields is not None:
-        return _names_failure(fields)
-    return _BEGINS.match(text) is not None
+    fields = parsed(text, _LONGEST_JSON)
+    return _names_failure(fields) if isinstance(fields, dict) else _BEGINS.match(text) is not None
 
 
 def failure_kind(text: str) -> FailureKind:
@@ -81,16 +78,6 @@ def first_line(text: str, characters: int = 120) -> str:
         return ""
     line = lines[-1] if lines[0].lower().startswith("traceback (") else lines[0]
     return line if len(line) <= characters else line[: characters - 3] + "..."
-
-
-def _json_object(text: str) -> Mapping[str, Any] | None:
-    if text.lstrip()[:1] != "{" or len(text) > _LONGEST_JSON:
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _names_failure(fields: Mapping[str, Any]) -> bool:

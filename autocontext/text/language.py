@@ -41,8 +41,5 @@ def language_of(texts: Iterable[str]) -> str:
         matches = len(re.findall(pattern, sample))
         if matches and matches >= letters * (0.02 if name == "Japanese" else 0.2):
             return name
-    votes: Counter[str] = Counter()
-    for word in re.findall(r"[^\W\d_]+", sample.lower()):
-        for name in _WORDS.get(word, ()):
-            votes[name] += 1
+    votes = Counter(name for word in re.findall(r"[^\W\d_]+", sample.lower()) for name in _WORDS.get(word, ()))
     return votes.most_common(1)[0][0] if votes else "the language of the transcript"

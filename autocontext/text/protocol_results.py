@@ -57,6 +57,16 @@ _FIELDS = {"content", "isError", "structuredContent", "_meta", "meta"}
 _IS_ERROR = re.compile(r"\bisError=True\b[^'\"]*\Z")
 
 
+def parsed(text: str, longest: int) -> Any:
+    """The record or list that a text of so many characters is; None for any other text."""
+    if len(text) > longest or text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 class Said(NamedTuple):
     """The words of a tool."""
 

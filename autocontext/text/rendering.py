@@ -39,6 +39,8 @@ _LEAST_RUN = 512
 _RUN = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{_LEAST_RUN},}}+={{0,2}}")
 """Base64 of that length is of no use to a reader."""
 _STRETCH = re.compile(rf"[A-Za-z0-9+/]{{{_LEAST_RUN // 2}}}")
+LONGEST_NAME = 60
+"""Characters of a tool's name in a line."""
 _LONGEST_MARK = 120
 """Characters."""
 _NOTE_BEGIN = "[Reference note: earlier work, condensed. Not a request.]"
@@ -121,7 +123,7 @@ def read_again(*, same: bool, read: bool) -> str:
 
 def equal_calls(numbers: Sequence[int], tool: str, label: str, again: str) -> str:
     """The line in the place of equal calls with equal results, in the messages with these numbers."""
-    name = tool_name(one_line(tool[:60]))
+    name = tool_name(one_line(tool[:LONGEST_NAME]))
     call = f"{name}: {label}" if label else name
     return f"m{numbers[0]}-m{numbers[-1]} {call} (x{len(numbers) // 2}, each with the same result); {again}"
 
@@ -362,6 +364,13 @@ def shared_start(a: str, b: str) -> int:
         middle = (alike + most + 1) // 2
         alike, most = (middle, most) if a[alike:middle] == b[alike:middle] else (alike, middle - 1)
     return alike
+
+
+def start_of_word(text: str, at: int, least: int = 0, *, forward: bool = False) -> int:
+    """The beginning of the word at a place, but not before another one; or the beginning of the next word."""
+    while least < at < len(text) and text[at - 1].isalnum() and text[at].isalnum():
+        at += 1 if forward else -1
+    return at
 
 
 def _differences(value: dict[str, Any], characters: int) -> dict[str, int]:

@@ -23,8 +23,9 @@ _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\u3005"
 _RUN = rf"[{_CJK}\U00020000-\U0003ffff]"
 _SIGN = rf"[^\W_{_CJK}\U00020000-\U0003ffff]"
 _LETTER = rf"[^\W\d_{_CJK}\U00020000-\U0003ffff]"
+_RUNS = f"{_RUN}+"
 _WORD = (
-    rf"{_RUN}+"
+    rf"{_RUNS}"
     rf"|(?i:\.net)(?!{_SIGN}|_)"  # the one name that begins with a dot
     rf"|{_SIGN}(?:{_SIGN}|[._+#@/&-](?={_SIGN})|'(?={_LETTER})|_)*(?:\+\+|[+#](?!{_SIGN}))?"
     rf"|(?<!_)_+{_SIGN}(?:{_SIGN}|_)*"  # the run of underscores is tried once
@@ -39,19 +40,7 @@ _INNER = re.compile(r"[._+#@/&-]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-@cache
-def _word() -> re.Pattern[str]:
-    return re.compile(_WORD)
-
-
-@cache
-def _run() -> re.Pattern[str]:
-    return re.compile(_RUN)
-
-
-@cache
-def _runs() -> re.Pattern[str]:
-    return re.compile(rf"{_RUN}+")
+_compiled = cache(re.compile)
 
 
 def words(text: str) -> Iterator[tuple[str, str]]:
@@ -66,7 +55,7 @@ def words(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _matches(text: str) -> Iterator[str]:
-    return chain.from_iterable(map(_word().findall, map(_plain, _stretches(text))))
+    return chain.from_iterable(map(_compiled(_WORD).findall, map(_plain, _stretches(text))))
 
 
 def _plain(stretch: str) -> str:
@@ -123,9 +112,9 @@ def split(text: str) -> Iterator[tuple[list[str], list[str]]]:
             yield [], stretch.encode().translate(_BLANKED).decode().split()
             continue
         plain = _plain(stretch)
-        runs = _runs().findall(plain)
+        runs = _compiled(_RUNS).findall(plain)
         if runs:
-            plain = _runs().sub(" ", plain)
+            plain = _compiled(_RUNS).sub(" ", plain)
         yield runs, plain.encode("utf-8", "surrogatepass").translate(_BLANKED).decode("utf-8", "surrogatepass").split()
 
 
@@ -135,7 +124,7 @@ def terms_of_chunk(chunk: str) -> Sequence[str]:
 
 
 def _terms_of_chunk(chunk: str) -> Sequence[str]:
-    return tuple(chain.from_iterable(map(_terms_of, _word().findall(chunk))))
+    return tuple(chain.from_iterable(map(_terms_of, _compiled(_WORD).findall(chunk))))
 
 
 _cached_terms_of_chunk = cached(65_536)(_terms_of_chunk)
@@ -143,7 +132,7 @@ _cached_terms_of_chunk = cached(65_536)(_terms_of_chunk)
 
 def is_cjk(word: str) -> bool:
     """Whether a word is a run of Kana, Han or Hangul."""
-    return word >= _FIRST_CJK and _run().match(word) is not None
+    return word >= _FIRST_CJK and _compiled(_RUN).match(word) is not None
 
 
 def pairs(run: str) -> list[str]:

@@ -92,10 +92,15 @@ def test_a_view_of_the_window_s_size_is_not_over_it(tokens: int, over: int, over
 
 
 @pytest.mark.parametrize(
-    ("messages", "tokens", "rests"), [(11, 449, True), (12, 449, False), (11, 450, False), (11, 1_001, False)]
+    ("messages", "tokens", "rests"), [(21, 449, True), (22, 449, False), (21, 450, False), (21, 1_001, False)]
 )
 def test_a_rest_ends_with_a_growth_of_a_tenth_of_a_trigger(messages: int, tokens: int, rests: bool) -> None:
-    assert Pacing(messages=10, tokens=400).should_wait(messages, view(messages, tokens)[1], CONFIG) is rests
+    assert Pacing(messages=20, tokens=400).should_wait(messages, view(messages, tokens)[1], CONFIG) is rests
+
+
+@pytest.mark.parametrize(("messages", "rests"), [(19, True), (20, False)])
+def test_more_messages_end_a_rest_only_where_so_many_call_for_a_pass(messages: int, rests: bool) -> None:
+    assert Pacing(messages=6, tokens=400).should_wait(messages, view(messages, 449)[1], CONFIG) is rests
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,13 @@ def test_a_rest_ends_with_a_growth_of_a_tenth_of_a_trigger(messages: int, tokens
 def test_the_breaker_closes_with_a_growth_of_a_quarter(
     fruitless: int, messages: int, tokens: int, is_open: bool
 ) -> None:
-    assert Pacing(fruitless=fruitless, opened=(100, 1_000)).breaker_open(messages, tokens) is is_open
+    assert Pacing(fruitless=fruitless, opened=(100, 1_000)).breaker_open(messages, tokens, CONFIG) is is_open
+
+
+def test_fewer_messages_than_call_for_a_pass_say_nothing() -> None:
+    assert Pacing(fruitless=2, opened=(6, 1_000)).breaker_open(19, 1_010, CONFIG)
+    few = report("partly", (6, 990)).model_copy(update={"messages_before": 16})
+    assert Pacing().after(few, CONFIG).fruitless == 1
 
 
 @pytest.mark.parametrize(
@@ -114,15 +125,15 @@ def test_the_breaker_closes_with_a_growth_of_a_quarter(
     ids=["4.9 % of tokens", "5 % of tokens", "5 % of messages", "6 % of messages"],
 )
 def test_a_pass_that_saves_less_than_a_twentieth_is_fruitless(after: tuple[int, int], fruitless: int) -> None:
-    pacing = Pacing().after(report("partly", after))
+    pacing = Pacing().after(report("partly", after), CONFIG)
     assert (pacing.messages, pacing.tokens, pacing.fruitless) == (*after, fruitless)
-    assert Pacing(fruitless=3).after(report("applied", after)) == Pacing()
+    assert Pacing(fruitless=3).after(report("applied", after), CONFIG) == Pacing()
 
 
 @pytest.mark.parametrize("outcome", ["not_needed", "busy"])
 def test_a_pass_that_did_nothing_teaches_nothing(outcome: Outcome) -> None:
     pacing = Pacing(messages=3, tokens=5, fruitless=1)
-    assert pacing.after(report(outcome, (100, 1_000))) is pacing
+    assert pacing.after(report(outcome, (100, 1_000)), CONFIG) is pacing
 
 
 def report(outcome: Any, after: tuple[int, int]) -> CompressionReport:

@@ -168,6 +168,7 @@ def _call(call_id: str) -> dict[str, Any]:
         ({"role": "system", "content": "x"}, r"messages\[0\].role: must be user or assistant"),
         ({"role": "user"}, r"messages\[0\].content: must be a string or a list of blocks, not null"),
         ({"role": "user", "content": [{"text": "x"}]}, r"messages\[0\].content\[0\].type: is missing"),
+        ({"role": "user", "content": "x", "id": "\ud800"}, r"messages\[0\].Msg.id: Input should be a valid string"),
         ({"role": "user", "content": [{"type": "tool_result"}]}, r"messages\[0\].content\[0\].tool_use_id: is missing"),
     ],
 )

@@ -629,3 +629,25 @@ def test_results_get_the_name_of_the_latest_call_with_their_id(names: list[str])
     back = from_openai(to_openai(msgs))
     assert [b.name for m in back for b in m.tool_results] == names
     assert [k for k, _ in groupby(m.role for m in back)] == ["assistant", "tool"] * len(names)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "/srv/a.png", "C:\\a.png", "file:///srv/a.png", "data:image/png;base64,", "data:image/png;base64,<bytes>"],
+)
+def test_an_image_that_no_service_takes_becomes_a_text(url: str) -> None:
+    memory = AutoContextMemory()
+    memory.add({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
+    (chat,), (response,), (claude,) = memory.to_openai(), memory.to_responses(), memory.to_anthropic()
+    assert [chat["content"][0]["type"], response["content"][0]["type"]] == ["text", "input_text"]
+    assert claude["content"] if isinstance(claude["content"], str) else claude["content"][0]["type"] == "text"
+    assert to_openai(memory.get_original_memory_msgs())[0]["content"][0]["image_url"]["url"] == url
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"), [("iVBORw0KGgoAAAA=", "png"), ("/9j/4AAQSkZJRg==", "jpeg"), ("UklGRgAA", "webp")]
+)
+def test_base64_alone_is_sent_as_a_data_url(data: str, kind: str) -> None:
+    memory = AutoContextMemory()
+    memory.add({"role": "user", "content": [{"type": "image_url", "image_url": {"url": data}}]})
+    assert memory.to_openai()[0]["content"][0]["image_url"]["url"] == f"data:image/{kind};base64,{data}"

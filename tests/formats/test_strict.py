@@ -214,6 +214,13 @@ def test_a_stored_part_of_no_known_kind_is_sent_as_a_text() -> None:
     assert memory.to_responses()[-1] == {"role": "assistant", "content": "[foo]"}
 
 
+def test_a_result_without_an_output_is_sent_with_an_empty_one() -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    memory = AutoContextMemory()
+    memory.add([call, {"type": "function_call_output", "call_id": "c1"}])
+    assert memory.to_responses()[1] == {"type": "function_call_output", "call_id": "c1", "output": ""}
+
+
 SHELL = {
     "type": "local_shell_call",
     "id": "sh_1",

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.errors import StateError
 from autocontext.messages import is_final_reply, is_user_turn
 from autocontext.testing import assistant, system, tool_call, tool_result, user
 
@@ -88,3 +89,33 @@ def test_a_program_that_starts_again_asks_once(tmp_path: Path, question: str, ca
     assert start(tool_result("c1", result)) == 1
     assert start(assistant("Done.")) == 1
     assert start() == 2  # asked once more, as the first was answered
+
+
+def test_a_run_that_ended_with_a_tool_s_result_leaves_nothing_open(tmp_path: Path) -> None:
+    with AutoContextMemory.open(tmp_path / "agent.db", session_id="42", window="16k") as memory:
+        memory.add_messages([user("Which disks failed?"), tool_call("submit", id="c1")])
+        memory.close_request()  # too early: the call waits
+        assert memory.open_request is not None
+        memory.add_message(tool_result("c1", "submitted"))
+        memory.close_request()
+        entries = len(memory.state_dict())
+        memory.close_request()
+        assert (memory.open_request, len(memory.state_dict())) == (None, entries)
+        loaded = AutoContextMemory()
+        loaded.load_state_dict(memory.state_dict())
+        assert (loaded.open_request, memory.branch().open_request) == (None, None)
+    with AutoContextMemory.open(tmp_path / "agent.db", session_id="42", window="16k") as memory:
+        assert memory.open_request is None
+        memory.add_message(user("And on Tuesday?"))
+        assert (memory.open_request or user("")).text == "And on Tuesday?"
+        memory.clear()
+        memory.add_message(user("Something else."))
+        assert memory.open_request is not None
+
+
+@pytest.mark.parametrize("ended", [-1, 2, True, "1"])
+def test_a_state_with_a_wrong_end_is_refused(ended: object) -> None:
+    memory = AutoContextMemory()
+    memory.add_message(user("Which disks failed?"))
+    with pytest.raises(StateError, match=r"state\.ended must be a number of messages up to 1"):
+        AutoContextMemory().load_state_dict({**memory.state_dict(), "ended": ended})

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.runs import Runs
 from autocontext.messages import ToolResultBlock, ToolUseBlock
-from autocontext.notes.calls import LONGEST_COMMAND, Call, Effect, call_of, label_of, looks, new_text, thing_of
+from autocontext.notes.calls import Call, Effect, call_of, label_of, looks, new_text, thing_of
+from autocontext.notes.commands import LONGEST_COMMAND
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
 from autocontext.testing import assistant, tool_exchange, tool_result, user
@@ -82,13 +83,6 @@ def test_the_thing_of_a_call_is_the_file_or_record_that_it_names(arguments: dict
             "- def login(user):",
         ),
         ({"path": "a.py", "edits": [{"oldText": "steuer = 19", "newText": ""}]}, "- steuer = 19"),
-        (
-            {
-                "path": "a.py",
-                "new_str": '"""Registers a hook.\n\nArgs:\n    event: its name\n"""\nhooks[event] = hook\n',
-            },
-            "hooks[event] = hook",
-        ),
         ({"path": "a.py", "new_str": "else:\n    melde(fehler)\n"}, "melde(fehler)…"),
         ({"path": "a.yaml", "content": "services:\n  db:\n"}, "services:…"),
         ({"search": "steuer", "path": "src"}, ""),

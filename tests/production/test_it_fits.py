@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import count, islice
+from itertools import count, islice, pairwise
 from typing import Any
 
 import pytest
@@ -388,6 +388,7 @@ def test_the_open_breaker_is_reported_also_where_the_context_cannot_fit() -> Non
     memory.add_messages(day(8))
     reasons = [memory.compress_if_needed().reason for _ in range(3)]
     assert ["the breaker is open" in reason for reason in reasons] == [False, False, True]
+    assert ["the model gave no usable answer" in reason for reason in reasons] == [True, True, False]
     assert all("are more than max_token (1000)" in reason for reason in reasons)
 
 
@@ -411,6 +412,18 @@ def test_with_the_breaker_open_what_needs_no_model_goes_on() -> None:
     reports = [memory.compress_if_needed(force=True) for _ in range(4)]
     assert "breaker" in reports[-1].strategies[0].reason
     assert [r.strategies[1].applied for r in reports] == [True] * 4
+
+
+def test_passes_that_cannot_help_are_few_also_where_a_few_messages_come_and_go() -> None:
+    memory = AutoContextMemory(AutoContextConfig(max_token=4_000, last_keep=0), ScriptedModel("In short."))
+    reports = with_reports(memory)
+    memory.add_message(system(" ".join(f"w{i * 7919 % 9973}" for i in range(1_150))))
+    for i in range(200):
+        memory.add_messages([user(f"q{i}"), assistant(f"a{i}")])
+        memory.get_messages()
+    growth = [b.tokens_before - a.tokens_after for a, b in pairwise(reports) if b.tokens_before <= 4_000]
+    assert growth
+    assert min(growth) >= memory.config.token_trigger // 10
 
 
 def test_the_breaker_closes_when_a_pass_was_worth_it_or_much_is_new() -> None:

@@ -71,6 +71,22 @@ def test_a_pass_that_meets_another_writer_is_busy_and_knows_the_session_afterwar
     assert one.messages[:-1] == other.messages
 
 
+def test_a_reader_of_the_counter_does_not_disturb_a_thread_that_stores():
+    class Asking(InMemorySessionStore):
+        def append(self, session, entries, *, after):
+            super().append(session, entries, after=after)
+            reader = threading.Thread(target=lambda: memory.counter)
+            reader.start()
+            reader.join(10)
+            assert not reader.is_alive()
+
+    store = Asking()
+    memory = AutoContextMemory(store=store, session_id="s", user_id="u")
+    for i in range(3):
+        memory.add_message(user(f"note {i}"))
+    assert texts(memory) == texts(shared(1, store)[0]) == ["note 0", "note 1", "note 2"]
+
+
 def test_clearing_goes_through_whatever_was_added():
     one, other = shared()
     one.add_message(user("first"))

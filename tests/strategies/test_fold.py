@@ -276,7 +276,7 @@ def test_what_is_hardly_longer_than_a_note_is_folded_only_if_messages_must_leave
 def test_in_the_very_last_resort_a_note_has_what_was_said_and_done_and_no_other_words() -> None:
     read = tool_exchange("read", {}, LONG * 3)
     desk = Desk([user("Go. " * 300), *read, user("On."), assistant("Yes.")], CONFIG, size)
-    fold = Fold(CONFIG, desk.hand_over, excess_messages=0, excess_tokens=500, bare=True)
+    fold = Fold(CONFIG, desk.hand_over, (0, 500), bare=True)
     [note] = (build(p, []).messages[0] for p in fold.propose(desk.view))
     assert written_note(note) == ""
     assert "\nm1: … Go.\n" in note.text

@@ -25,6 +25,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
         "test_mcp_server.py",
         "test_every_part.py",
         "test_killed.py",
+        "test_ended_by_a_tool.py",
     ),
     "agentscope1": ("test_every_part_agentscope_v1.py", "test_agentscope_v1.py", "test_agentscope_v1_memory.py"),
     "mcp2": ("test_mcp_2.py",),

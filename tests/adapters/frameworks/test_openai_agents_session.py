@@ -48,8 +48,10 @@ from openai.types.responses import ResponseOutputItem
 from pydantic import BaseModel, Field, TypeAdapter
 
 from autocontext import AutoContextConfig
-from autocontext.adapters.openai_agents import AutoContextSession, _led_on, _with_own_call_ids
-from autocontext.formats.openai_responses import to_responses
+from autocontext.adapters.openai_agents import AutoContextSession, _led_on
+from autocontext.errors import ConfigError
+from autocontext.formats.call_ids import with_own_ids
+from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.stores import SqliteSessionStore
 from autocontext.tokens import get_counter
 from tests.fakes import FakeOpenAI, Raw, Reply
@@ -1037,7 +1039,7 @@ def test_ids_that_come_again_are_told_apart(ids: tuple[str, ...]) -> None:
     outputs = [{"type": "function_call_output", "call_id": id_, "output": f"{n}"} for n, id_ in enumerate(ids)]
     in_turn = [item for pair in zip(calls, outputs, strict=True) for item in pair]
     for items in ([*calls, *outputs], in_turn):
-        sent = _with_own_call_ids(items)
+        sent = to_responses(with_own_ids(from_responses(items), in_all=True))
         called = [item["call_id"] for item in sent if item["type"] == "function_call"]
         assert len({*called}) == 3
         assert sorted(item["call_id"] for item in sent if item["type"] != "function_call") == sorted(called)
@@ -1064,3 +1066,15 @@ async def test_the_usage_of_an_answer_for_which_the_service_searched_is_not_used
         await session.run(agent, text)
         counts.append(session.memory.token_count)
     assert counts[0] < 50_000 <= counts[1]
+
+
+async def test_tools_of_another_session_are_refused(server: FakeOpenAI) -> None:
+    ann, bob = AutoContextSession(session_id="a", user_id="ann"), AutoContextSession(session_id="b", user_id="bob")
+    await ann.add_items(said("The code of the safe is 7719."))
+    async with AsyncOpenAI(base_url=server.base_url, api_key="test-key", max_retries=0) as client:
+        agent = Agent("a", model=OpenAIChatCompletionsModel("m", client), tools=list(ann.tools))
+        with pytest.raises(ConfigError, match="context_reload of agent 'a' is that of session 'a'"):
+            await Runner.run(agent, "What is it?", session=bob, run_config=bob.run_config())
+        assert server.requests == []
+        assert (await bob.run(agent, "What is it?")).final_output == "Very well."
+        assert (await Runner.run(agent, "And?", session=ann, run_config=ann.run_config())).final_output == "Very well."

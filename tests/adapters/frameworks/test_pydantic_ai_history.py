@@ -406,3 +406,23 @@ async def test_the_schema_of_a_structured_answer_is_counted(server: FakeOpenAI, 
         sent.append(server.turn(server.requests[-1].body).tokens)
     assert sent[1] - sent[0] > 500
     assert -10 <= (counted[1] - counted[0]) - (sent[1] - sent[0]) <= 30
+
+
+def test_messages_have_the_time_that_their_history_tells() -> None:
+    history = [
+        ModelRequest([UserPromptPart("Check the pool.", timestamp=NOON)]),
+        ModelResponse([TextPart("40.")], timestamp=NOON.replace(hour=13)),
+    ]
+    said = from_pydantic_ai(history)
+    assert [datetime.fromisoformat(m.timestamp).hour for m in said] == [12, 13]
+    capability = AutoContextCapability(config=AutoContextConfig.for_window("16k"))
+    with FakeOpenAI(default=Reply(text="Very well.")) as server:
+        asyncio.run(_asked(server.base_url, capability, history))
+    assert "days later" in str(server.requests[0].body["messages"][-2:])
+
+
+async def _asked(base_url: str, capability: AutoContextCapability, history: list[ModelMessage]) -> None:
+    async with AsyncOpenAI(api_key="test-key", base_url=base_url) as client:
+        model = OpenAIChatModel("m", provider=OpenAIProvider(openai_client=client))
+        agent = Agent(model, capabilities=[capability])
+        await agent.run("And now?", message_history=history, conversation_id="c")

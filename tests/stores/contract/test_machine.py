@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from autocontext import Msg
 from autocontext.errors import Conflict, InvalidMessage
-from autocontext.history.entries import Added, Cleared, Forgotten, NoteReplaced, Offloaded, Removed, Restored
+from autocontext.history.entries import Added, Cleared, Ended, Forgotten, NoteReplaced, Offloaded, Removed, Restored
 from autocontext.stores import SessionKey
 from autocontext.testing import conversation
 from tests.conversations import texts
@@ -26,6 +26,7 @@ ENTRIES = st.one_of(
         [
             Added(message=conversation(1)[2]),
             NoteReplaced(message=None),
+            Ended(),
             Removed(ids=("a", "b")),
             Removed(ids=("a",), taken_back=True, behind=("b",)),
             Restored(uuid="", note="a", ids=("a",), behind=("b",)),

@@ -1,0 +1,31 @@
+"""What services refuse as an image, every time that the conversation is sent: local files, and data that is none."""
+
+from __future__ import annotations
+
+import re
+
+_BEGINNINGS = {"iVBORw0KGgo": "png", "/9j/": "jpeg", "R0lGOD": "gif", "UklGR": "webp"}
+"""Of images in base64."""
+_ADDRESS = re.compile(r"(?!file:)[a-z][\w+.-]+:.", re.IGNORECASE)
+"""A drive's letter is no scheme."""
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_SAMPLE = 1_000
+
+
+def is_base64(data: str) -> bool:
+    """Whether a text looks like base64, by both ends: images are long, and written in each request."""
+    return _BASE64.fullmatch(data[:_SAMPLE]) is not None and _BASE64.fullmatch(data[-_SAMPLE:]) is not None
+
+
+def image_address(url: str) -> str:
+    """The address of an image as services take it; "" for a local file, and for data that is empty or no base64.
+
+    Base64 alone gets what stands before it, if it begins as images do.
+    """
+    kind = next((kind for beginning, kind in _BEGINNINGS.items() if url.startswith(beginning)), "")
+    if kind:
+        url = f"data:image/{kind};base64,{url}"
+    if url[:5].lower() == "data:":
+        head, _, data = url.partition(",")
+        return url if head.lower().endswith(";base64") and is_base64(data) else ""
+    return url if _ADDRESS.match(url) else ""
