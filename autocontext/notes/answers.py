@@ -195,7 +195,10 @@ _BRACKET = re.compile(r"(?:\"((?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40})?([\[{])
 _FIELD_OF = re.compile(rf"(?:{_PART_OF.pattern})?{_KEY}")
 """The names of a field and of what it is a part of."""
 _BEGINS_JSON = re.compile(r'\{?\s*"(?:[^"\\]|\\.){1,80}"\s*:')
-_END_OF_QUOTE = re.compile(r"\"(?=\s*->)")
+_LIKE_OURS = r"->|\((?:then )?m[0-9]|\(open\)|\(x[0-9]+, each| [0-9]+x$"
+"""What in a name or an argument would look like an answer, a reference, a state or a count of ours."""
+_FORGES = re.compile(_LIKE_OURS)
+_END_OF_QUOTE = re.compile(rf"\"(?=\s*(?:{_LIKE_OURS}))")
 _LEAST_SENTENCE = 20
 """Characters of a sentence that says something without the rest of its line."""
 _NEXT_BEST = 3
@@ -226,6 +229,11 @@ class Answer(NamedTuple):
 def quoted(text: str) -> str:
     """A text in quotes that nothing in it can end: what follows `" ->` in a note is always an answer."""
     return f'"{_safe(text)}"'
+
+
+def unforged(text: str) -> str:
+    """A name or an argument on its line; in quotes if it looks like the words of a note around it."""
+    return quoted(text) if _FORGES.search(text) else text
 
 
 def _safe(text: str) -> str:

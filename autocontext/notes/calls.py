@@ -21,7 +21,7 @@ from autocontext.notes.answers import Answer
 from autocontext.notes.commands import LONGEST_COMMAND, places_of, starts
 from autocontext.plan import is_plan_call, lists_steps
 from autocontext.text.protocol_results import RECORD_KEY
-from autocontext.text.rendering import LONGEST_NAME, one_line, start_of_word
+from autocontext.text.rendering import LONGEST_NAME, one_line, start_of_word, tool_name
 
 Effect: TypeAlias = Literal["reads", "changes", "runs"]
 
@@ -168,7 +168,7 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
     """The Call for a block, without its result."""
     arguments = use.input
     plans, command = is_plan_call(use), command_line(arguments)
-    name = _short_line(use.name, LONGEST_NAME) or "call"
+    name = tool_name(_short_line(use.name, LONGEST_NAME)) or "call"
     return Call(
         number=number,
         name=name,

@@ -75,10 +75,10 @@ def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tu
     found: list[tuple[str, str]] = []
     for part in _commands(texts):
         if 0 < len(part) <= _LONGEST:
-            found += [(kind, part) for kind, pattern in _PLACES.items() if pattern.fullmatch(part)]
+            found += [(kind, one_line(part)) for kind, pattern in _PLACES.items() if pattern.fullmatch(part)]
     url = arguments.get("url")
     if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(tool):
-        found.append(("page", url))
+        found.append(("page", one_line(url)))
     return tuple(found)
 
 

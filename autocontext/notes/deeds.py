@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.notes.answers import Answer, came_back, lines_and_fields, quoted, shape_of, telling
+from autocontext.notes.answers import Answer, came_back, lines_and_fields, quoted, shape_of, telling, unforged
 from autocontext.notes.calls import AROUND, Call, shorten
 from autocontext.notes.commands import LONGEST_COMMAND, handles
 from autocontext.notes.notes import is_note_tool
@@ -34,7 +34,7 @@ _ALIKE = 0.5
 """Share of an answer that stood in the one before, from which on the rest is what has changed."""
 _SHORT_NAME = 12
 """Characters; a longer name of what a call is about is left out of its answer."""
-_LIKE_A_LIST = re.compile(r"->|; | \d+x$| \(\d+ with[^()]*\)$")
+_LIKE_A_LIST = re.compile(r"; | \(\d+ with[^()]*\)$")
 """In what a call is about: what would look like the words of a note in a list of such names."""
 _SHORT_ANSWER, _LONG_ANSWER = 40, 1_500
 """Characters of an answer that is quoted of such a call; in one longer than the second, a word of an error is a part of
@@ -128,14 +128,14 @@ class Deeds:
         if thing and label.startswith(thing):
             label = label[len(thing) :].strip(" ,")
         if len(label) <= longest:
-            return _unforged(label)
+            return unforged(label)
         if call.thing and label.startswith(call.thing) and "/" in call.thing:
             # The end of a path says more than its beginning.
             rest = label[len(call.thing) :]
             if not call.looks:  # the next call on what was changed needs its whole name
-                return _unforged(call.thing + shorten(rest, max(longest // 2, longest - len(call.thing))))
+                return unforged(call.thing + shorten(rest, max(longest // 2, longest - len(call.thing))))
             at = call.thing.find("/", len(call.thing) - max(longest - len(rest), longest // 2))
-            return _unforged(
+            return unforged(
                 "…" + shorten(call.thing[max(at, 0) :] + rest, longest) if at > 0 else shorten(label, longest)
             )
         head = _FOLDER.match(label)
@@ -144,7 +144,7 @@ class Deeds:
         if len(label) - begin > longest and start > begin:
             last = start_of_word(label, len(label) - longest, forward=True)  # the end is shown from here on
             begin = max(begin, min(start_of_word(label, start), last))
-        return _unforged(("…" if begin else "") + shorten(label[begin:].lstrip(), longest))
+        return unforged(("…" if begin else "") + shorten(label[begin:].lstrip(), longest))
 
     # ------------------------------------------------------------------------------------------------------- answers
     def line(self, group: Group, longest: int = 0, *, thing: str = "") -> str:
@@ -174,7 +174,7 @@ class Deeds:
         last = self._done.get(call.thing, call) if call.looks and call.thing else call
         if last.number <= call.number or not (self._known is None or last.number in self._known):
             return ""
-        return f" (then m{last.number} {_listed(last.name)}{self._error_of(last)})"
+        return f" (then m{last.number} {last.name}{self._error_of(last)})"
 
     def _error_of(self, call: Call) -> str:
         """The words of an answer that reads like an error, perhaps in messages of another note; "" of any other."""
@@ -338,7 +338,7 @@ class Deeds:
         alone = thing.startswith("\n") or len(groups) == 1
         if not alone:
             first = min(call.number for group in groups for call in group.calls)
-            yield f"{numbers_of(first, groups[-1].newest.number)} {_unforged(thing)}:"
+            yield f"{numbers_of(first, groups[-1].newest.number)} {unforged(thing)}:"
         for group in groups:
             head, answer, then = self._parts(group, thing="" if alone else thing)
             before = told.setdefault((group.newest.name, answer), group.newest.number)
@@ -373,11 +373,6 @@ def _done(calls: Iterable[Call]) -> dict[str, Call]:
     return {call.thing: call for call in did}
 
 
-def _unforged(label: str) -> str:
-    """A label; in quotes if it looks like a line with an answer."""
-    return quoted(label) if "->" in label else label
-
-
 def _listed(name: str) -> str:
-    """What a call is about, or its name; in quotes if it looks like the words of a note around it."""
-    return quoted(name) if _LIKE_A_LIST.search(name) else name
+    """What a call is about; in quotes if it looks like the words of a note around it."""
+    return quoted(name) if _LIKE_A_LIST.search(name) else unforged(name)

@@ -18,7 +18,7 @@ from autocontext.messages import Msg, is_compressed, thaw
 from autocontext.notes.pieces import line_around
 from autocontext.notes.values import LONGEST_TEXT, find, values_in
 from autocontext.text.quoting import quotation
-from autocontext.text.rendering import LONGEST_NAME, one_line
+from autocontext.text.rendering import LONGEST_NAME, one_line, tool_name
 from autocontext.text.words import terms
 
 MOST_LINES = 5
@@ -41,6 +41,8 @@ _MOST_SEARCHED = 400
 """Newest messages that are searched for words of a focus."""
 _HALF = 0.5
 """Share of the words of a focus that a line about it has at least."""
+_SPEAKERS = ("user", "agent")
+"""Sources of lines that are no tools; one with such a name stands in quotes."""
 _RELOADS = ("context_reload", "context_search")
 """Tools whose results quote what stands elsewhere in the history."""
 
@@ -157,7 +159,8 @@ def _texts(msg: Msg) -> Iterator[tuple[bool, str, str]]:
         if block.type == "text":
             yield False, "agent" if msg.role == "assistant" else msg.role, block.text
         elif block.type == "tool_result" and not block.name.endswith(_RELOADS):
-            yield False, one_line(block.name[:LONGEST_NAME]) or "result", block.text
+            name = tool_name(one_line(block.name[:LONGEST_NAME])) or "result"
+            yield False, f'"{name}"' if name in _SPEAKERS else name, block.text
         elif block.type == "tool_use" and not block.name.endswith(_RELOADS):
             arguments = json.dumps(thaw(block.input), ensure_ascii=False)
-            yield True, f"call {one_line(block.name[:LONGEST_NAME])}", arguments
+            yield True, f"call {tool_name(one_line(block.name[:LONGEST_NAME]))}", arguments

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, ToolUseBlock
+from autocontext.notes.answers import unforged
 from autocontext.notes.calls import Call
 from autocontext.notes.deeds import Deeds, Group
 from autocontext.notes.mentions import Line, lines_about
@@ -243,7 +244,11 @@ class _Page:
         ledger, here = self._ledger, list[str]()
         started, read = list[Call](), dict(instructions_read(ledger, self._only))
         if self._states:
-            here = [f"m{number}: {words}" for number, words in ledger.of_newest_calls(where) if number in self._only]
+            here = [
+                f"m{number}: {unforged(words)}"
+                for number, words in ledger.of_newest_calls(where)
+                if number in self._only
+            ]
             started = ledger.remembered(running, lambda: running(ledger))
             covered = {*self._deeds.calls} if started else set[Call]()
             started = [call for call in started if call in covered]
@@ -251,7 +256,7 @@ class _Page:
         parts = {
             STARTED: [self._deeds.line(Group((call,), call)) for call in started],
             WHERE: here,
-            READ: [f"m{call.result}: {label}" for call, label in read.items()],
+            READ: [f"m{call.result}: {unforged(label)}" for call, label in read.items()],
         }
         for part, lines in parts.items():
             before = self._room.left

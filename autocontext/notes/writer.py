@@ -225,5 +225,5 @@ def ledger_head(numbers: Runs, calls: Counter[str]) -> str:
     span = ""
     if size:
         span = f" ({rendering.numbers_of(numbers.pairs[0][0], numbers.pairs[-1][1])})"
-    tools = ", ".join(f"{rendering.one_line(name[: rendering.LONGEST_NAME])} {n}x" for name, n in calls.most_common(8))
+    tools = ", ".join(f"{name} {n}x" for name, n in calls.most_common(8))
     return f"{size} earlier message{'s' if size != 1 else ''}{span}" + (f"; calls: {tools}" if tools else "")

@@ -154,10 +154,12 @@ class ReadOnce:
         return (readings, outputs) == ([pair.reading], [pair.output.output])
 
     def _note(self, view: View, start: int, stop: int, pair: _Pair) -> Proposal:
+        from autocontext.notes.answers import unforged  # noqa: PLC0415 (as above)
         from autocontext.notes.calls import label_of  # noqa: PLC0415 (as above)
 
         numbers = list(Runs.union(map(self._hand_over.numbers, view.ids[start:stop])))
-        text = rendering.equal_calls(numbers, pair.use.name, label_of(pair.use.input), self._again(pair))
+        label = unforged(label_of(pair.use.input))
+        text = rendering.equal_calls(numbers, pair.use.name, label, self._again(pair))
         # A ledger, not the note's text: that would count as a model's.
         return Proposal(
             view.span(start, stop),

@@ -94,6 +94,14 @@ def numbers_of(first: int, last: int) -> str:
     return f"m{first}" if first == last else f"m{first}-m{last}"
 
 
+_NAME = re.compile(r"[^\s\"'`()<>;,]*")
+
+
+def tool_name(name: str) -> str:
+    """A tool's name, which is on one line; in quotes if it may pass for more than a name."""
+    return name if _NAME.fullmatch(name) else '"' + name.replace('"', "'") + '"'
+
+
 def note_marks(role: str) -> tuple[str, str]:
     """First and last line of a note. In the user's role they mark it as reference, not as a new task."""
     return (_NOTE_BEGIN, _NOTE_END) if role == "user" else ("", "")
@@ -115,7 +123,8 @@ def read_again(*, same: bool, read: bool) -> str:
 
 def equal_calls(numbers: Sequence[int], tool: str, label: str, again: str) -> str:
     """The line in the place of equal calls with equal results, in the messages with these numbers."""
-    call = f"{one_line(tool[:LONGEST_NAME])}: {label}" if label else one_line(tool[:LONGEST_NAME])
+    name = tool_name(one_line(tool[:LONGEST_NAME]))
+    call = f"{name}: {label}" if label else name
     return f"m{numbers[0]}-m{numbers[-1]} {call} (x{len(numbers) // 2}, each with the same result); {again}"
 
 

@@ -204,6 +204,14 @@ def test_equal_pairs_in_a_row_stand_once() -> None:
     assert_valid_chat(memory.messages)
 
 
+def test_what_was_asked_forges_no_count_of_equal_pairs() -> None:
+    asked, name = "J-7 (x99, each with the same result); read again below", "get job -> ok"
+    polls = [m for _ in range(11) for m in tool_exchange(name, {"id": asked}, "running")]
+    memory = compressed(user("Wait for it."), *polls, *END)
+    line = f'm2-m21 "{name}": "{asked}" (x10, each with the same result); called again below'
+    assert shown(memory)[0] == line
+
+
 def test_equal_pairs_of_the_next_pass_join_the_line() -> None:
     polls = [m for _ in range(20) for m in tool_exchange("get_job", {"id": "J-7"}, '{"state": "running"}')]
     memory = compressed(user("Wait for it."), *polls[:20], *END)
