@@ -189,14 +189,14 @@ class _Page:
 
     def _fit(self) -> str:
         """The text, without its least important lines if it is too long."""
-        while (text := self._join()) and self._room.count(text) > self._budget:
+        while (text := self._join()) and (over := self._room.count(text) - self._budget) > 0:
             part = next((heading for heading in _GIVING if self._gives(heading)), SAID)
             if part == PLAN or (part == SAID and not self._parts[SAID] and self._plan_size):
                 self._set_plan(self._plan_size - 1)
             elif part == SAID:
                 if not self._parts[SAID]:
                     return ""
-                self._speech.drop_last()
+                self._speech.drop(over, self._room.cost)
                 self._parts[SAID] = self._speech.lines()
             elif part == REPLIES:
                 self._set_replies(self._replies_size - 1)
@@ -273,16 +273,22 @@ class _Page:
     def _add_sentences(self, worth: int, most: int, *, brief: bool | None = None) -> int:
         """Add the user's sentences of this worth, newest first, up to `most` tokens; returns their tokens."""
         before = self._room.left
-        claim, sentences = self._claim(self._speech.sentences(worth, brief=brief), self._words, more=1)
+        claim, sentences = self._claim_words(self._speech.sentences(worth, brief=brief))
         claim.take(min(most, self._said_budget))
         self._speech.choose(sentences[: claim.size])
         self._said_budget -= before - self._room.left
         return before - self._room.left
 
-    def _words(self, item: tuple[int, Sentence]) -> str:
-        return self._speech.text(*item)
+    def _claim_words(self, items: Iterable[tuple[int, Sentence]]) -> tuple[Claim, list[tuple[int, Sentence]]]:
+        """A claim for sentences of the user; without newlines, as an estimate rounds up the tokens of each short line.
 
-    def _claim(self, items: Iterable[T], text: Callable[[T], str], *, more: int = 0) -> tuple[Claim, list[T]]:
+        What that is too much goes again at the end.
+        """
+        return self._claim(items, self._speech.priced(), self._room.count)
+
+    def _claim(
+        self, items: Iterable[T], text: Callable[[T], str], cost: Callable[[str], int] | None = None
+    ) -> tuple[Claim, list[T]]:
         """A claim for the lines of these, and those that it has measured: most would not fit, and are not read."""
         measured: list[T] = []
 
@@ -291,7 +297,7 @@ class _Page:
                 measured.append(item)
                 yield text(item)
 
-        return Claim(self._room, texts(), more=more), measured
+        return Claim(self._room, texts(), cost=cost), measured
 
     def _add_notes(self) -> None:
         """Add the agent's own notes, the newest as far as their share goes."""
@@ -310,8 +316,8 @@ class _Page:
         looked = [group for group in latest if group.newest.looks]
         said = reasons(self._ledger, self._only, self._shown, focus=self._focus)
         answered = self._answered = list(replies(self._ledger, self._only, self._shown))
-        typed, typed_sentences = self._claim(self._speech.typed(), self._words, more=1)
-        pasted, pasted_sentences = self._claim(self._speech.sentences(ASIDE), self._words, more=1)
+        typed, typed_sentences = self._claim_words(self._speech.typed())
+        pasted, pasted_sentences = self._claim_words(self._speech.sentences(ASIDE))
         headed = ((CALLS, done), (LOOKED, looked), (REASONS, said), (REPLIES, answered))
         room.left -= sum(room.cost(heading) for heading, lines in headed if lines)
         whole = room.left

@@ -20,9 +20,11 @@ class Room:
 class Claim:
     """The lines of a part, the most important first; the first `size` of them have room."""
 
-    def __init__(self, room: Room, lines: Iterable[str], *, more: int = 0, least: int = 0) -> None:
-        """`more`: tokens of each line beside its text; `least`: how many lines are never given back."""
-        self._room, self._lines, self._more, self._least = room, iter(lines), more, least
+    def __init__(
+        self, room: Room, lines: Iterable[str], *, least: int = 0, cost: Callable[[str], int] | None = None
+    ) -> None:
+        """`least`: how many lines are never given back; `cost`: tokens of a line, by default with its newline."""
+        self._room, self._lines, self._least, self._cost = room, iter(lines), least, cost or room.cost
         self.costs: list[int] = []
         """Of the lines that were asked for: most would not fit, and are never written."""
         self.size = 0
@@ -42,7 +44,7 @@ class Claim:
         # Behind lines that together never had room, none counts.
         line = next(self._lines, None) if self._left >= 0 else None
         if line is not None:
-            self.costs.append(self._room.cost(line) + self._more)
+            self.costs.append(self._cost(line))
             self._left -= self.costs[-1]
         return line is not None
 

@@ -433,7 +433,9 @@ def heading_of(text: str, start: int) -> str:
 
 def last_question(text: str) -> str:
     """The last sentence of a text if it asks something; else ""."""
-    last = ""
-    for start, stop in sentences(text[-_LONGEST_LIST:]):
-        last = text[-_LONGEST_LIST:][start:stop]
+    text, last = text[-_LONGEST_LIST:], ""
+    if not any(mark in text for mark in QUESTION_MARKS):
+        return ""  # as in most texts, whose sentences need not be found
+    for start, stop in sentences(text):
+        last = text[start:stop]
     return last if last.endswith(QUESTION_MARKS) else ""

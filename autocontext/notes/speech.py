@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import chain, islice
@@ -84,7 +84,16 @@ class Speech:
         self._selection: set[tuple[int, Sentence]] = set()
         self._questions = True
         """Whether a short message comes with the question that it answers."""
+        self._asked: list[int] = []
+        """The messages whose lines have one."""
+        self._told: dict[int, list[str]] = {}
+        """By message, the lines of what is selected of it."""
         self._lines: list[str] | None = None
+        """All of them."""
+        self._order: list[tuple[int, Sentence]] = []
+        """The selection, what goes first last; [] while nothing had to go."""
+        self._left = Counter[int]()
+        """How many sentences of each message it has."""
 
     def sentences(self, worth: int, *, brief: bool | None = None) -> Iterator[tuple[int, Sentence]]:
         """Sentences of this worth that the reader does not see, newest first, each text once.
@@ -134,42 +143,85 @@ class Speech:
             lambda: one_line(words_of_user(self._ledger.messages[number - 1])[sentence.start : sentence.stop]),
         )
 
+    def priced(self) -> Callable[[tuple[int, Sentence]], str]:
+        """A function from further sentences, in the order in which they are chosen, to the lines that they add.
+
+        The first one of a message adds what stands before it, too: to a short one, more than its words.
+        """
+        told = {number for number, _ in self._selection}
+
+        def text(item: tuple[int, Sentence]) -> str:
+            number, words = item[0], self.text(*item)
+            if number in told:
+                return f"> {words}"
+            told.add(number)
+            return f"{self._source(number)} {words}"
+
+        return text
+
     def choose(self, sentences: Iterable[tuple[int, Sentence]]) -> None:
         """Add sentences to the selection."""
-        if not self._selection.issuperset(chosen := [*sentences]):
-            self._selection.update(chosen)
-            self._lines = None
+        if new := {*sentences} - self._selection:
+            self._selection |= new
+            self._order.clear()
+            self._forget(number for number, _ in new)
 
-    def drop_last(self) -> None:
-        """Remove the questions that short messages answer, then the sentence that was chosen last.
+    def drop(self, tokens: int, cost: Callable[[str], int]) -> None:
+        """Remove the questions that short messages answer, then the sentences that were chosen last, of so many tokens.
 
-        That is, of the least important sentences, the longest and oldest.
+        That is, of the least important sentences, the longest and oldest; at least one, and no more than needed, as
+        one is taken to cost all that it can.
         """
         if self._questions:
-            self._questions, self._lines = False, None
+            self._questions = False
+            self._forget(self._asked)
             return
-        self._selection.discard(
-            min(self._selection, key=lambda item: (item[1].worth, -self._verbosity(item), item[0], item[1].start))
-        )
+        if not self._order:
+            self._order = sorted(self._selection, key=self._importance, reverse=True)
+            self._left = Counter(number for number, _ in self._selection)
+        dropped, marks = set[tuple[int, Sentence]](), cost("> …")
+        while self._order and tokens > 0:
+            number, sentence = item = self._order.pop()
+            dropped.add(item)
+            self._left[number] -= 1
+            tokens -= cost(self.text(number, sentence)) + marks
+            if not self._left[number]:
+                tokens -= cost(self._source(number))
+        self._selection -= dropped
+        self._forget(number for number, _ in dropped)
+
+    def _importance(self, item: tuple[int, Sentence]) -> tuple[int, int, int, int]:
+        number, sentence = item
+        return sentence.worth, -self._verbosity(item), number, sentence.start
+
+    def _forget(self, numbers: Iterable[int]) -> None:
+        """Write the lines of these messages anew when they are asked for."""
+        for number in numbers:
+            self._told.pop(number, None)
         self._lines = None
 
     def lines(self) -> list[str]:
         """The selection in order: a message's sentences together, with "…" for gaps."""
         if self._lines is None:
-            self._lines = self._render()
+            numbers = sorted({number for number, _ in self._selection})
+            for number in numbers:
+                if number not in self._told:
+                    self._told[number] = self._lines_of(number)
+            self._lines = [line for number in numbers for line in self._told[number]]
         return self._lines
 
-    def _render(self) -> list[str]:
-        lines: list[str] = []
+    def _lines_of(self, number: int) -> list[str]:
         history = self._ledger.user_sentences
-        for number in sorted({number for number, _ in self._selection}):
-            first, stop = bisect_left(history, (number,)), bisect_left(history, (number + 1,))
-            rows = list(self._rows(number, [sentence for _, sentence in history[first:stop]]))
-            source = f"m{number}{self._gap(number)}{self._state(number)}:"
-            if len(rows) == 1:
-                rows[0] += self._question(number)
-            lines += under(source, rows)
-        return lines
+        first, stop = bisect_left(history, (number,)), bisect_left(history, (number + 1,))
+        rows = list(self._rows(number, [sentence for _, sentence in history[first:stop]]))
+        if len(rows) == 1 and (question := self._question(number)):
+            rows[0] += question
+            self._asked.append(number)
+        return [*under(self._source(number), rows)]
+
+    def _source(self, number: int) -> str:
+        """What stands before the words of a message."""
+        return f"m{number}{self._gap(number)}{self._state(number)}:"
 
     def _gap(self, number: int) -> str:
         """The mark of a message that came long after the one before it."""

@@ -345,6 +345,42 @@ def test_a_note_about_few_messages_costs_as_much_in_a_long_history() -> None:
     assert cost(315) <= 1.1 * cost(105)  # both end with the same kinds of steps
 
 
+SHORT: dict[str, Callable[[int], list[Msg]]] = {
+    "a chat": lambda n: [m for i in range(n) for m in (user(f"q{i}"), assistant(f"a{i}"))],
+    "a user alone": lambda n: [user(f"u{i}") for i in range(n)],
+    "rules": lambda n: [m for i in range(n) for m in (user(f"never x{i}"), assistant("ok"))],
+    "answers to questions": lambda n: [m for i in range(n) for m in (assistant(f"Is it {i}?"), user(f"no {i}"))],
+    "thanks": lambda n: [user(f"{'thanks ' * (i % 3 + 1)}{i}") for i in range(n)],
+    "sentences of one message": lambda n: [user("\n".join(f"q{i}" for i in range(n)))],
+}
+
+
+@pytest.mark.parametrize("counter", COUNTERS)
+@pytest.mark.parametrize("what", SHORT)
+def test_a_note_of_short_messages_is_written_in_a_few_steps(what: str, counter: str) -> None:
+    whole = 0
+
+    def count(text: str) -> int:
+        nonlocal whole
+        whole += text.count("\n") > 9
+        return COUNTERS[counter](text)
+
+    ledger = WorkLedger.of(SHORT[what](1_500))
+    for budget in (500, 2_000, 5_000):
+        whole = 0
+        assert count(page(ledger, budget, count)) <= budget
+        assert whole <= 15  # once for each sentence that has to go, it was some hundreds
+
+
+@pytest.mark.parametrize("what", SHORT)
+def test_the_cost_of_a_note_grows_with_its_short_messages(what: str) -> None:
+    def cost(n: int) -> int:
+        ledger = WorkLedger.of(SHORT[what](n))
+        return python_calls(lambda: page(ledger, 2 * n, COUNTERS["bytes4"]))
+
+    assert cost(1_200) <= 2.5 * cost(600)
+
+
 def test_a_note_tells_of_old_messages_however_much_came_after() -> None:
     messages = long_work(20)
     alone = page(WorkLedger.of(messages), 6_000, len, only=range(1, len(messages) + 1))
