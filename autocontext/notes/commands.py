@@ -43,10 +43,25 @@ _STARTS = re.compile(
 )
 """A command that goes on after its answer."""
 _STOPS = re.compile(
-    r"\b(?:(?:docker|podman) +(?:container +)?(?:stop|kill|rm)|pkill|killall|tmux +kill-session)(?: +-\S+)* +"
+    r"\b(?:(?:docker|podman) +(?:container +)?(?:stop|kill|rm)|(?:pkill|killall)(?! +-0\b)|tmux +kill-session)"
+    r"(?: +-\S+)* +"
     r"(?:\"([^\"\n]+)\"|'([^'\n]+)'|([^\s;&|\"']+))"
 )
 """A command that ends what it names: a container, a program, a session of a terminal."""
+_ENDS = re.compile(
+    r"(?i:kill|stop|cancel|terminate|shut ?down)|(?<![A-Za-z])(?i:close|end|exit|rm|down)(?![a-z])"
+    r"|(?<=[a-z])(?:Close|End|Exit)(?![a-z])"
+)
+"""In the words of a call that ends what it names."""
+_ASKS = re.compile(r"\bkill +(?:-0|-[sn] +0|-l)\b")
+"""No signal: whether there is such a process."""
+_DENIED = re.compile(
+    r"not permitted|permission denied|access denied|not allowed|forbidden|unauthori[sz]ed", re.IGNORECASE
+)
+_GONE = re.compile(
+    r"\bno (?:such|\w+ found|server)\b|not found|can.?t find|not running|already|does not exist", re.IGNORECASE
+)
+"""In the answer to a call that could not end what had ended before."""
 _COMPOSED = re.compile(r"\b(docker[ -]compose\b.*?) (?:(up)|down|stop)\b(?! +[a-z])")
 _STOPPING = ("kill", "stop", " rm ")
 """One of these is in such a command."""
@@ -56,10 +71,28 @@ _BACKGROUND = re.compile(r"background|detach", re.IGNORECASE)
 """In an argument that says so of a call."""
 _ANSWERED = 1_000
 """Characters of an answer that may say that what it names goes on."""
-_GOES_ON = re.compile(
-    r"\b(?:status|state)\b[\"']?\s{0,3}[:=>]\s{0,3}[\"']?(?:running|queued|start(?:ed|ing)|launched|in[_ -]progress)\b",
+_STATUS = r"\b(?:status|state)\b[\"']?\s{0,3}[:=>]\s{0,3}[\"']?"
+_BEGINNING = r"running|queued|start(?:ed|ing)|launched|in[_ -]progress"
+_ID = r"([\w-]*\d[\w-]*)"
+_HOLDER = r"(?:shell|session|agent|job|process)"
+_GOES_ON = re.compile(rf"{_STATUS}(?:{_BEGINNING})\b", re.IGNORECASE)
+_HANDED_OUT = re.compile(
+    r"\b(?:running with|launched|started with)\b[^\n]{0,60}\n?[^\n]{0,20}?"
+    rf"\b(?:pid|(?:{_HOLDER}|task)(?:[_ ]?id)?)[^\w\n]{{1,4}}{_ID}",
     re.IGNORECASE,
 )
+"""Words that say so without a status, beside what they hand out."""
+_MAY_GO_ON = ("stat", "running with", "launched", "started with")
+"""One of these is in an answer that says so."""
+_RUNS = re.compile(
+    rf"{_STATUS}(?:{_BEGINNING}|pending|processing|active|working)\b|\b(?:still running|running with \w+ id)\b",
+    re.IGNORECASE,
+)
+"""What says of a whole answer that its thing runs, whatever that thing prints."""
+_TO_USE = re.compile(
+    rf"(?:\b|_)(?:(?:pid|{_HOLDER}[_ ]?id)\W{{1,4}}|{_HOLDER}[\"']?\s?[:=]\s?[\"']?){_ID}", re.IGNORECASE
+)
+"""What an answer calls that which later calls may use: no task, of a list, and no record."""
 _HANDLE = re.compile(
     r"(?:(?:\b|_)(?:pid|shell|session|task|agent|job|process)|(?:\b|_|shell|session|task|agent|job|process|run)id)\b"
     r"[^\w\n]{1,4}(?:(?:id|is|as)\b\W{1,4})?([\w-]*\d[\w-]*)"
@@ -101,9 +134,22 @@ def starts(arguments: Mapping[str, Any], command: str) -> bool:
 def goes_on(label: str, answer: str) -> bool:
     """Whether an answer hands out a handle, which its call did not name, and its status says that the work goes on."""
     head = answer[:_ANSWERED]
-    if "stat" not in head.casefold():  # nearly all, and each answer is asked about: the search takes ten times as long
+    lowered = head.casefold()
+    if not any(words in lowered for words in _MAY_GO_ON):  # nearly all, and the search takes ten times as long
         return False
-    return _GOES_ON.search(head) is not None and any(handle not in label for handle, _ in handles(head))
+    says = _GOES_ON.search(head) or _HANDED_OUT.search(head)
+    return says is not None and any(handle not in label for handle, _ in handles(head))
+
+
+def to_use(label: str, answer: str) -> list[str]:
+    """The handles that an answer hands out for later calls, and that its call did not name."""
+    found = (match[1] for match in _TO_USE.finditer(answer[:_ANSWERED]))
+    return [handle for handle in found if len(handle) >= _LEAST_NAME and handle not in label]
+
+
+def says_running(text: str) -> bool:
+    """Whether a text has the status of something that runs."""
+    return _RUNS.search(text) is not None
 
 
 def stops(command: str, start: str, answer: str) -> bool:
@@ -117,6 +163,26 @@ def stops(command: str, start: str, answer: str) -> bool:
             return True
     up, down = _COMPOSED.search(start), _COMPOSED.search(command) if "compose" in command else None
     return bool(up and down and up[2] and not down[2] and up[1] == down[1])
+
+
+def ends(tool: str, label: str) -> bool:
+    """Whether a call ends what it names."""
+    return _ENDS.search(_ASKS.sub("", f"{tool} {label}")) is not None
+
+
+def was_refused(command: str, status: str, answer: str) -> bool:
+    """Whether a call that was to end something did not: by its answer, or by a status that is of no other command."""
+    if _DENIED.search(answer, 0, _ANSWERED):
+        return True
+    alone = "pkill" not in command and "killall" not in command and len([*_commands(command)]) == 1
+    return bool(status) and alone and _GONE.search(answer, 0, _ANSWERED) is None
+
+
+def found_at(text: str, handle: str) -> list[int]:
+    """Where a text has a handle, and not as a part of a longer one."""
+    if handle not in text:
+        return []
+    return [m.start() for m in re.finditer(rf"(?<!\w)(?<!\w-){re.escape(handle)}(?!\w|-\w)", text)]
 
 
 def handles(answer: str) -> Iterator[tuple[str, str]]:

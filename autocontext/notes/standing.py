@@ -9,8 +9,9 @@ import re
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
+from autocontext.messages import leaves
 from autocontext.notes.calls import MOST_MESSAGES, Call
-from autocontext.notes.commands import handles, stops
+from autocontext.notes.commands import ends, found_at, handles, says_running, stops, to_use, was_refused
 from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
@@ -30,12 +31,14 @@ _MOST_READ = 60
 _LONGEST_LABEL = 200
 _NEAR = 200
 """Characters around a handle in which a word says that what it names has ended."""
-_ENDS = re.compile(r"\b(?:kill|stop|terminate|cancel|close|end|exit|rm|down)|Kill|Stop|Cancel|Terminate", re.IGNORECASE)
-"""A call that ends what it names."""
 _ENDED = re.compile(
     r"\b(?:completed?|exited|finished|killed|terminated|stopped|cancell?ed|failed|done|succeeded|no such process)\b",
     re.IGNORECASE,
 )
+_RUNNING = re.compile(r"\b(?:running|queued|pending|processing|in[_ -]progress)\b", re.IGNORECASE)
+_LONGEST_HANDLE = 60
+_LONGEST_RECORD = 2_000
+"""Characters before and after a handle in which the braces around it are looked for."""
 
 
 def where(calls: Iterable[Call]) -> list[tuple[int, str]]:
@@ -60,7 +63,8 @@ def where(calls: Iterable[Call]) -> list[tuple[int, str]]:
 def running(ledger: WorkLedger) -> list[Call]:
     """The newest calls that have started something of which no end was seen."""
     calls = ledger.newest_calls
-    found = [c for c in calls if c.starts and c.answer is not None and not c.answer.status]
+    went_well = [c for c in calls if c.answer is not None and not c.answer.status]
+    found = [c for c in went_well if c.starts or (not c.looks and _is_used(ledger, c))]
     return [call for call in found[-_MOST_STARTED:] if not _has_ended(ledger, call, calls)]
 
 
@@ -80,25 +84,65 @@ def instructions_read(ledger: WorkLedger, only: Container[int]) -> list[tuple[Ca
     return found[::-1]
 
 
+def _is_used(ledger: WorkLedger, call: Call) -> bool:
+    """Whether a later call has a handle that this one's answer hands out as one of its arguments."""
+    given = ledger.read(("to use", call), lambda: to_use(call.label, ledger.result_of(call)))
+    last = ledger.remembered(_last_named, lambda: _last_named(ledger)) if given else {}
+    return any(last.get(handle, 0) > call.number for handle in given)
+
+
+def _last_named(ledger: WorkLedger) -> dict[str, int]:
+    """By what stands alone as an argument, the last message with a call that has it there."""
+    uses = ((c.number, use) for c in ledger.newest_calls for use in ledger.messages[c.number - 1].tool_uses)
+    return {leaf: number for number, use in uses for leaf in leaves(use.input) if len(leaf) <= _LONGEST_HANDLE}
+
+
 def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
     """Whether one of these calls ends it, or an answer or a newer message says that it has ended."""
     newest, answer = ledger.messages[max(start.result, len(ledger) - MOST_MESSAGES) :], ledger.result_of(start)
-    if any(stops(c.label, start.label, answer) for c in calls if c.number > start.number):
+    later = [c for c in calls if c.number > start.number]
+    if any(stops(c.label, start.label, answer) and not _was_refused(ledger, c) for c in later):
         return True
     for handle, _ in handles(answer):
-        about = [c for c in calls if c.number > start.number and handle in c.label]
-        if any(_ENDS.search(f"{c.name} {c.label}") or _ENDED.search(ledger.result_of(c)) for c in about):
+        about = [c for c in later if found_at(c.label, handle)]
+        if any(ends(c.name, c.label) and not _was_refused(ledger, c) for c in about):
+            return True
+        if any(_says_ended(ledger.result_of(c), handle, about=True) for c in about):
             return True
         if any(_says_ended(text, handle) for m in newest if m.role != "assistant" for text in m.texts()):
             return True
     return False
 
 
-def _says_ended(text: str, handle: str) -> bool:
-    """Whether a word near the handle says that what it names has ended."""
-    at = text.find(handle)
-    while at >= 0:
-        if _ENDED.search(text, max(0, at - _NEAR), at + len(handle) + _NEAR):
+def _was_refused(ledger: WorkLedger, call: Call) -> bool:
+    return was_refused(call.command, call.answer.status if call.answer else "", ledger.result_of(call))
+
+
+def _says_ended(text: str, handle: str, *, about: bool = False) -> bool:
+    """Whether a text says that what the handle names has ended.
+
+    The record or the line with the handle decides, then the text's own status, then a word near the handle, or any in
+    the answer to a call about it.
+    """
+    found = found_at(text, handle)
+    for record in reversed([_record(text, at) for at in found]):
+        if says_running(record):
+            return False
+        if _ENDED.search(record):
             return True
-        at = text.find(handle, at + 1)
-    return False
+        if _RUNNING.search(record):
+            return False
+    if not (found or about) or says_running(text):
+        return False
+    if about:
+        return _ENDED.search(text) is not None
+    return any(_ENDED.search(text, max(0, at - _NEAR), at + len(handle) + _NEAR) for at in found)
+
+
+def _record(text: str, at: int) -> str:
+    """The braces around a place, or its line."""
+    opens, closes = text.rfind("{", max(0, at - _LONGEST_RECORD), at), text.find("}", at, at + _LONGEST_RECORD)
+    if 0 <= opens < closes and "}" not in text[opens:at]:
+        return text[opens : closes + 1]
+    end = text.find("\n", at)
+    return text[text.rfind("\n", 0, at) + 1 : end if end >= 0 else len(text)]

@@ -144,6 +144,87 @@ def test_the_end_of_something_else_is_not_its_end(other: str) -> None:
     assert started(*map(shell, begun), shell(other)) == [*begun]
 
 
+CODEX = ("exec_command", {"cmd": "cargo watch"}, "Wall time: 10.0 seconds\nProcess running with session ID 71244\n")
+HELPER = (
+    "Agent",
+    {"prompt": "review"},
+    "Async agent launched successfully.\nagentId: ab12cd3\nIt works in the background.",
+)
+PROCESS = ("start_process", {"command": "python worker.py"}, "Process started with PID 70911 (shell: /bin/sh)")
+CRAWLER = ("start_crawl", {"site": "example.org"}, '{"job": "crawl-77", "pages": 0}')
+USES = ("read_output", {"process": "crawl-77", "lines": 20}, "3 pages")
+
+
+@pytest.mark.parametrize("start", [CODEX, HELPER, PROCESS])
+def test_an_answer_that_hands_out_what_runs_is_a_start(start: Any) -> None:
+    assert len(started(start)) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The rocket was launched in 2019; see https://example.org/launch-3",
+        "Tests started with seed 4821",
+        "Order W-12 launched",
+    ],
+)
+def test_other_words_beside_a_number_are_none(answer: str) -> None:
+    assert started(("deploy", {"name": "x"}, answer)) == []
+
+
+def test_a_handle_that_a_later_call_uses_is_of_something_that_goes_on() -> None:
+    assert started(CRAWLER) == []
+    assert started(CRAWLER, ("search", {"query": "what is crawl-77, please"}, "3 hits")) == []
+    assert started(CRAWLER, USES) == ["example.org"]
+    assert started(CRAWLER, USES, ("read_output", {"process": "crawl-77"}, "status: completed")) == []
+    used = ("update_ticket", {"id": "T-12"}, "ok")
+    assert started(("open_ticket", {"title": "x"}, '{"ticket_id": "T-12"}'), used) == []
+    assert started(("create_task", {"title": "x"}, '{"task_id": "T-12"}'), used) == []
+
+
+BUILD = shell("pytest -q", "Command running in background with ID: bash_31", run_in_background=True)
+OTHER_JOB = ("start_job", {"name": "export"}, '{"job_id": "job-8821", "status": "queued"}')
+BOTH_JOBS = '[{"job_id": "job-882", "status": "running"}, {"job_id": "job-8821", "status": "completed"}]'
+TABLE = "job-882   running\njob-8821  completed"
+LOG = "Process running with session ID 71244\nOutput:\n1 build failed, 3 completed"
+REFUSED = "bash: kill: (4821) - Operation not permitted\nexit code: 1"
+
+
+@pytest.mark.parametrize(
+    ("start", "other"),
+    [
+        # The end of what only begins alike.
+        (SERVER, [BUILD, ("BashOutput", {"bash_id": "bash_31"}, "<status>completed</status>")]),
+        (REINDEX, [OTHER_JOB, ("get_job", {"job_id": "job-8821"}, '{"job_id": "job-8821", "status": "completed"}')]),
+        (REINDEX, [OTHER_JOB, ("list_jobs", {}, BOTH_JOBS)]),
+        (REINDEX, [OTHER_JOB, ("list_jobs", {}, TABLE)]),
+        # What it prints while it runs.
+        (SERVER, [("BashOutput", {"bash_id": "bash_3"}, "<status>running</status>\nlast build completed in 2 s")]),
+        (SERVER, [("BashOutput", {"bash_id": "bash_3"}, "id: bash_3\nstatus: running\nGET /b 500 request failed")]),
+        (REINDEX, [("get_job", {"id": "job-882"}, '{"id": "job-882", "state": "processing", "failed": 0}')]),
+        (CODEX, [("write_stdin", {"session_id": 71244, "chars": ""}, LOG)]),
+        # A signal that was refused or is none, and words that only begin like one of an end.
+        (WORKER, [shell("kill 4821", REFUSED)]),
+        (WORKER, [shell("kill 4821", "exit code: 1")]),
+        (WORKER, [shell("sudo -n kill 4821; echo", REFUSED)]),
+        (WORKER, [shell("kill -0 4821 && echo alive", "alive"), shell("kill -s 0 4821", "")]),
+        (
+            REINDEX,
+            [("download_log", {"job_id": "job-882"}, "12 rows"), shell("curl -s api/endpoint?job=job-882", "{}")],
+        ),
+        (shell("docker run -d --name web nginx", "3f9a1c77d2b1e0"), [shell("docker stop web", "permission denied")]),
+        (shell("nohup python worker.py &", ""), [shell("pkill -0 -f worker.py", "")]),
+    ],
+)
+def test_what_is_not_its_end(start: Any, other: list[Any]) -> None:
+    assert started(start)[0] in started(start, *other)
+
+
+def test_a_kill_in_a_line_that_fails_later_has_killed() -> None:
+    assert started(WORKER, shell("kill 4821; make test", "2 failed\nexit code: 2")) == []
+    assert started(SERVER, ("KillShell", {"shell_id": "bash_3"}, "Error: no shell found with ID bash_3")) == []
+
+
 @pytest.mark.parametrize(
     "call",
     [
