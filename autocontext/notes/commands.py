@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 
 from autocontext.text.rendering import one_line
@@ -33,8 +34,37 @@ _PLACES = {
     "database": re.compile(r"use +[`\"\w.]+|\\c(?:onnect)? +\S+", re.IGNORECASE),
 }
 """By what they change, commands after which others run somewhere else."""
+_SHELL = r"\A(?:[\w./()-]{1,40}: ?)?(?:line )?(?:\d+: ?)?"
+"""Who says it: "bash: line 3: "."""
+_REFUSES = {
+    "folder": re.compile(rf"{_SHELL}(?:cd|pushd|Set-Location) ?:"),
+    "branch": re.compile(
+        r"\A(?:error|fatal): |\AUpdated \d+ paths? from"
+        r"|^error: (?:Your local changes to|pathspec '|you need to resolve)"
+        r"|^fatal: (?:invalid reference|a branch named|not a git repository|'[^'\n]+' is already)",
+        re.MULTILINE,
+    ),
+    "environment": re.compile(
+        rf"{_SHELL}(?:source|\S*activate\S*|conda|mamba|nvm|pyenv|rbenv): "
+        r"|\A\s*(?:EnvironmentNameNotFound|CondaError|CommandNotFoundError|N/A: version)"
+    ),
+    "host": re.compile(
+        r"(?:\A(?:Warning: Permanently|Pseudo-terminal)[^\n]*\n|\A)"
+        r"(?:ssh: |Host key verification failed|\S+: Permission denied|Permission denied"
+        r"|(?:kex_exchange|Connection (?:closed|reset|refused|timed out)))"
+    ),
+    "context": re.compile(r"\Aerror\b", re.IGNORECASE),
+    "database": re.compile(
+        r"\A[^\n]{0,40}\b(?:error|fatal)\b|\A[^\n]*(?:unknown database|does not exist)", re.IGNORECASE
+    ),
+    "page": re.compile(r"\A\W{0,4}error\b|net::ERR_", re.IGNORECASE),
+}
+"""By what they were to change, how an answer begins that says that they did not."""
+_WORKED_OUT = re.compile(r"[$~*`\\]")
 _BROWSES = re.compile(r"navigate|goto|go_to|open_url", re.IGNORECASE)
-"""In the names of tools that go to a page."""
+"""In the names or actions of tools that go to a page."""
+_FOLDERS = ("workdir", "cwd", "working_directory", "working_dir")
+"""Arguments with the folder in which a command is run."""
 _STARTS = re.compile(
     r"(?<![&>|])&\s*(?:$|\n)|(?:^|[;&]\s*)(?:nohup|setsid)\s|\btmux +new(?:-session)?\b[^\n]* -d"
     r"|\bscreen +-dm"
@@ -110,9 +140,27 @@ def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tu
         if 0 < len(part) <= _LONGEST:
             found += [(kind, one_line(part)) for kind, pattern in _PLACES.items() if pattern.fullmatch(part)]
     url = arguments.get("url")
-    if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(tool):
+    if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(f"{tool} {arguments.get('action', '')}"):
         found.append(("page", one_line(url)))
+    folder = next((v for k in _FOLDERS if isinstance(v := arguments.get(k), str)), "")
+    if command and 0 < len(folder) <= _LONGEST:
+        found.insert(0, ("folder of one call", f"workdir {one_line(folder)}"))
     return tuple(found)
+
+
+def reached(places: tuple[tuple[str, str], ...], answer: str) -> tuple[tuple[str, str], ...]:
+    """The places of a call up to the one that its answer refuses: what stands behind it is not run."""
+    return tuple(takewhile(lambda place: not _refuses(answer[:_ANSWERED], *place), places))
+
+
+def _refuses(answer: str, kind: str, words: str) -> bool:
+    """Whether an answer begins with a refusal of this move; of a folder, with its name if it has one."""
+    if kind not in _REFUSES or not _REFUSES[kind].search(answer):
+        return False
+    folder = words.partition(" ")[2].strip(" \"'")
+    if kind != "folder" or _WORKED_OUT.search(folder):
+        return True
+    return re.search(rf"(?<![\w/.-]){re.escape(folder)}(?![\w/.-])", answer.partition("\n")[0]) is not None
 
 
 def _commands(text: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ from autocontext.history.runs import Runs
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
 from autocontext.notes.answers import answer_of
 from autocontext.notes.calls import AROUND, MOST_CALLS, Call, Effect, call_of, facts_of
-from autocontext.notes.commands import goes_on
+from autocontext.notes.commands import goes_on, reached
 from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
@@ -161,7 +161,8 @@ class WorkLedger:
             at, text = next((i, block.text) for i, block in enumerate(answered.content) if isinstance(block, TextBlock))
             answer = answer_of(ToolResultBlock(id=use.id, output=text))
             call = call_of(use, number, self.effects)
-            self._keep(replace(call, result=number + 1, block=at, answer=answer, typed=True))
+            places = reached(call.places, text)
+            self._keep(replace(call, result=number + 1, block=at, answer=answer, typed=True, places=places))
             self.typed += 1
 
     def _keep(self, call: Call) -> None:
@@ -177,13 +178,15 @@ class WorkLedger:
         if not waiting:
             del self._open[block.id]
         call = self.calls[place]
+        text = "" if call.looks and not call.places else printed(block.text)
         self.calls[place] = replace(
             call,
             result=number,
             block=at,
             is_error=block.is_error,
             answer=answer_of(block),
-            starts=call.starts or (not call.looks and goes_on(call.label, printed(block.text))),
+            places=reached(call.places, text),
+            starts=call.starts or (not call.looks and goes_on(call.label, text)),
         )
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:

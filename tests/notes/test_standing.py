@@ -77,6 +77,66 @@ def test_a_move_that_was_refused_is_none() -> None:
     assert where(WorkLedger.of(messages).calls) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("cd /nope", "bash: cd: /nope: No such file or directory"),
+        ("cd /nope && git checkout -b x2", "bash: cd: /nope: No such file or directory"),
+        ('cd "$WORK/a b"', "bash: cd: /srv/nope/a b: No such file or directory"),
+        ("cd 'a b'", "-bash: cd: a b: Not a directory"),
+        ("cd /nope && ls", "/bin/sh: 1: cd: can't cd to /nope"),
+        ("cd /nope", "zsh: cd:1: no such file or directory: /nope"),
+        ("pushd /nope", "bash: line 3: pushd: /nope: No such file or directory"),
+        ("cd /nope", "cd : Cannot find path '/nope' because it does not exist."),
+        (
+            "git checkout main",
+            "error: Your local changes to the following files would be overwritten:\n\ta.py\nAborting",
+        ),
+        ("git switch zz9", "fatal: invalid reference: zz9"),
+        ("git checkout setup", "Updated 1 path from the index"),
+        ("git worktree add ../x main", "Preparing worktree\nfatal: 'main' is already checked out at '/srv/two'"),
+        ("source venv/bin/activate", "bash: venv/bin/activate: No such file or directory"),
+        ("conda activate physik", "EnvironmentNameNotFound: Could not find conda environment: physik"),
+        ("pyenv shell 3.12", "sh: 1: pyenv: not found"),
+        ("ssh deploy@db9", "ssh: connect to host db9 port 22: Connection refused"),
+        ("ssh deploy@db9", "deploy@db9: Permission denied (publickey)."),
+        ("ssh deploy@db9", "Host key verification failed."),
+        ("kubectl config use-context stage", 'error: no context exists with the name: "stage"'),
+        ("USE kunden", "ERROR 1049 (42000): Unknown database 'kunden'"),
+    ],
+)
+def test_a_move_that_only_its_answer_refuses_is_none(command: str, answer: str) -> None:
+    before = ("cd /srv/two", "git checkout -b feat/x1")
+    assert places(*before) == [*before]
+    calls = ledger(*map(shell, before), shell(command, answer)).calls
+    assert [words for _, words in where(calls)] == [*before]
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "shown"),
+    [
+        ("cd /srv/five && make", "error: main.c has no main", "cd /srv/five"),
+        ("cd /srv/five && make", "/bin/sh: 1: cd: can't cd to /srv/five/build", "cd /srv/five"),
+        ("cd /srv/five; cd /nope", "bash: cd: /nope: No such file or directory", "cd /srv/five"),
+        ("git checkout -b x && make", "Switched to a new branch 'x'\nerror: main.c has no main", "git checkout -b x"),
+        ("cd /srv/five && cat log", "12:01 bash: cd: /nope: No such file or directory", "cd /srv/five"),
+        ("ssh deploy@db9", "Last login: Mon\nPermission denied (publickey)", "ssh deploy@db9"),
+    ],
+)
+def test_what_another_command_says_is_no_refusal(command: str, answer: str, shown: str) -> None:
+    assert [words for _, words in where(ledger(shell(command, answer)).calls)] == [shown]
+
+
+def test_the_folder_and_the_page_of_a_call_are_places() -> None:
+    calls = ledger(
+        ("browser", {"action": "goto", "url": "https://shop.example/cart"}, "Cart"),
+        ("browser", {"action": "click", "url": "https://shop.example/pay"}, "Paid"),
+        ("shell", {"command": ["make"], "workdir": "/srv/six"}, "ok"),
+        ("shell", {"command": ["make"], "workdir": "/srv/six"}, "ok"),
+    ).calls
+    assert [words for _, words in where(calls)] == ["https://shop.example/cart", "workdir /srv/six"]
+
+
 def test_instructions_stand_with_their_newest_reading_that_went_well() -> None:
     facts = ledger(
         ("Read", {"file_path": "/srv/AGENTS.md"}, "Use tabs."),
