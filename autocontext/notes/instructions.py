@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import translate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from autocontext.caches import cached
 from autocontext.messages import ToolUseBlock
-from autocontext.notes.calls import command_line, commands_of, path_of, words_of, writes
+from autocontext.notes.calls import PATH_KEYS, REMARKS, command_line, commands_of, path_of, words_of, writes
 from autocontext.notes.readings import reading_of
 
 _READS = frozenset({"read", "view", "open", "cat", "get", "show", "load", "fetch"})
 """Words of the names of tools, or of an editor's command, that read a file."""
-_PROGRAMS = frozenset({"cat", "nl", "bat", "less", "more", "head", "tail", "sed"})
-_IN_PART = frozenset({"head", "tail", "sed", "grep", "egrep", "rg", "awk", "cut"})
+_LISTS = (*PATH_KEYS, "paths", "files", "file_paths", "filePaths", "file_names", "filenames", "uris", "include")
+"""Arguments with several files."""
+_PROGRAMS = frozenset({"cat", "nl", "bat", "less", "more", "head", "tail", "sed", "get-content", "gc", "type"})
+_IN_PART = frozenset(
+    {"head", "tail", "sed", "grep", "egrep", "rg", "awk", "cut", "select", "select-object", "select-string", "findstr"}
+)
 """Programs that show a part of what they read."""
+_FEW_LINES = re.compile(r"\s-(?:totalcount|tail|first|head|last)\b", re.IGNORECASE)
+"""Options of Get-Content that do."""
 _LEAST_STEM = 3
 """Characters of a file's name before its ending: "e.g" is none."""
 _PATTERN = re.compile(r"[*?\[\]]")
@@ -59,10 +65,11 @@ def instructions_of(use: ToolUseBlock, sources: tuple[str, ...]) -> Instructions
     if not files:
         return None
     if line := command_line(use.input):
-        programs = {command.split(None, 1)[0] for command in commands_of(line)}
-        part = "" if programs.isdisjoint(_IN_PART) else " ".join(line.split())
+        programs = {command.split(None, 1)[0].lower() for command in commands_of(line)}
+        whole = programs.isdisjoint(_IN_PART) and not _FEW_LINES.search(line)
+        part = "" if whole else " ".join(line.split())
     else:
-        part = reading_of(use).part
+        part = reading_of(use).part if path_of(use.input) else _part_of_list(use.input)
     names = tuple(posixpath.normpath(_slashes(path)) for path in files)
     return Instructions(names, ", ".join(files), part, surely=all(map(_ABSOLUTE.match, names)))
 
@@ -73,7 +80,25 @@ def files_read(use: ToolUseBlock) -> tuple[str, ...]:
         return tuple(_files_read(line))
     path, command = path_of(use.input), use.input.get("command")
     words = (*words_of(use.name), *(words_of(command) if isinstance(command, str) else ()))
-    return (path,) if path and not _READS.isdisjoint(words) else ()
+    if _READS.isdisjoint(words):
+        return ()
+    return (path,) if path else tuple(path for path, _ in _listed(use.input))
+
+
+def _listed(arguments: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """The files in a list among the arguments, and whether more is said of one than its name."""
+    for key in _LISTS:
+        value = arguments.get(key)
+        for item in value if isinstance(value, list | tuple) else ():
+            path = path_of(item) if isinstance(item, Mapping) else item
+            if isinstance(path, str) and path.strip():
+                yield path, len(item) > 1 and not isinstance(item, str)
+
+
+def _part_of_list(arguments: Mapping[str, Any]) -> str:
+    """What a call reads of the files in its list; "" for all."""
+    others = [(k, v) for k, v in arguments.items() if k not in _LISTS and k not in REMARKS and v]
+    return str([*arguments.items()]) if others or any(more for _, more in _listed(arguments)) else ""
 
 
 def named_in(text: str, path: str) -> str:
@@ -105,7 +130,7 @@ def _files_read(line: str) -> Iterator[str]:
     """The words after programs in a shell's command that show files."""
     for command in commands_of(line):
         program, *words = command.split()
-        if program in _PROGRAMS and not writes(command) and (program != "sed" or words[:1] == ["-n"]):
+        if program.lower() in _PROGRAMS and not writes(command) and (program != "sed" or words[:1] == ["-n"]):
             yield from (word.strip("\"'") for word in words if not word.startswith("-"))
 
 

@@ -246,6 +246,14 @@ def test_it_gives_way_before_the_view_is_over_the_window() -> None:
         ("bash", {"command": "cd /x && cat AGENTS.md 'sub/CLAUDE.md'"}, ("AGENTS.md", "sub/CLAUDE.md")),
         ("shell", {"command": ["bash", "-lc", "sed -n '1,200p' skills/pdf/SKILL.md"]}, ("skills/pdf/SKILL.md",)),
         ("Skill", {"command": "pdf"}, ('["Skill", {"command": "pdf"}]',)),
+        ("read_multiple_files", {"paths": ["src/a.py", "./CLAUDE.md"]}, ("CLAUDE.md",)),
+        ("read_files", {"files": [{"path": "AGENTS.md"}, {"path": "sub/AGENTS.md"}]}, ("AGENTS.md", "sub/AGENTS.md")),
+        ("read_many_files", {"include": ["AGENTS.md"], "exclude": ["CLAUDE.md"]}, ("AGENTS.md",)),
+        ("read_file", {"path": ["AGENTS.md", 3, None, {"lines": 4}]}, ("AGENTS.md",)),
+        ("powershell", {"command": "Get-Content -Raw .\\AGENTS.md"}, ("AGENTS.md",)),
+        ("powershell", {"command": "cd docs; gc CLAUDE.md | Select-Object -First 9"}, ("CLAUDE.md",)),
+        ("cmd", {"command": "type sub\\AGENTS.md"}, ("sub/AGENTS.md",)),
+        ("write_files", {"files": [{"path": "AGENTS.md", "content": "x"}]}, None),
         ("Write", {"file_path": "/srv/CLAUDE.md", "content": "x"}, None),
         ("str_replace_based_edit_tool", {"command": "create", "path": "/x/AGENTS.md", "file_text": "x"}, None),
         ("bash", {"command": "cat <<EOF > AGENTS.md\nx\nEOF"}, None),
@@ -260,6 +268,25 @@ def test_it_gives_way_before_the_view_is_over_the_window() -> None:
 def test_names_of_files_and_tools_decide(tool: str, arguments: dict[str, Any], names: tuple[str, ...] | None) -> None:
     found = instructions_of(ToolUseBlock(id="c", name=tool, input=arguments), SOURCES)
     assert (found and found.names) == names
+
+
+@pytest.mark.parametrize(
+    ("tool", "part", "whole"),
+    [
+        ("read_files", {"files": [{"path": "AGENTS.md", "end_line": 9}]}, {"files": [{"path": "AGENTS.md"}]}),
+        ("read_files", {"paths": ["AGENTS.md"], "limit": 9}, {"paths": ["AGENTS.md"]}),
+        ("powershell", {"command": "gc AGENTS.md | select -First 9"}, {"command": "gc AGENTS.md"}),
+        ("powershell", {"command": "Get-Content AGENTS.md -TotalCount 9"}, {"command": "Get-Content AGENTS.md"}),
+    ],
+)
+def test_a_part_does_not_stand_for_the_whole(tool: str, part: dict[str, Any], whole: dict[str, Any]) -> None:
+    some, every = (instructions_of(ToolUseBlock(id="c", name=tool, input=use), SOURCES) for use in (part, whole))
+    assert some is not None
+    assert every is not None
+    assert (every.covers(some), some.covers(every)) == (True, False)
+    # Beside another file it is still all of this one.
+    both = ToolUseBlock(id="c", name="read_files", input={"paths": ["a.py", "AGENTS.md"]})
+    assert instructions_of(both, SOURCES).part == ""  # type: ignore[union-attr]
 
 
 def kept(*exchanges: list[Msg], window: int = 100_000) -> list[str]:
