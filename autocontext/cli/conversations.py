@@ -6,12 +6,13 @@ import argparse
 import json
 import lzma
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import resources
 from io import BufferedReader
-from typing import Any, BinaryIO, Generic, TypeVar, cast
+from itertools import chain, islice
+from typing import Any, Generic, TypeVar, cast
 
 from autocontext import AutoContextError, Msg
 from autocontext.cli import file_kinds, stored
@@ -20,15 +21,25 @@ from autocontext.formats.openai_chat import from_openai
 
 T = TypeVar("T")
 
+_FIRST = 10
+"""Lines that decide whether a file is of another kind as a whole."""
+
 
 class JsonLines(Generic[T]):
     """The values of a file ("-": standard input), parsed. Broken lines go to `report`, as "FILE:LINE: REASON"."""
 
-    def __init__(self, path: str, parse: Callable[[Any, int], T], report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        path: str,
+        parse: Callable[[Any, int], T],
+        report: Callable[[str], None],
+        other_kind: Callable[[list[bytes]], str] = lambda _: "",
+    ) -> None:
+        """`other_kind` says what a file with such first lines looks like that `parse` does not read at all."""
         self.name = "stdin" if path == "-" else path
         self.broken = 0
         """Number of broken lines so far."""
-        self._path, self._parse, self._report = path, parse, report
+        self._path, self._parse, self._report, self._other_kind = path, parse, report, other_kind
 
     def at(self, line: int) -> str:
         """Where a line stands, for messages about it."""
@@ -45,14 +56,21 @@ class JsonLines(Generic[T]):
             other = file_kinds.not_json_lines(file.peek(file_kinds.HEAD)[: file_kinds.HEAD])
             if other:
                 raise InvalidMessage(f"{self.name}: not JSON lines; it looks like {file_kinds.named(other, self.name)}")
-            yield from read_lines(file, self._parse, self._broken)
+            first = [*islice(file, _FIRST)]
+            if other := self._other_kind(first):
+                raise InvalidMessage(
+                    f"{self.name}: no conversations; it looks like {file_kinds.named(other, self.name)}"
+                )
+            yield from read_lines(chain(first, file), self._parse, self._broken)
 
     def _broken(self, line: int, reason: str) -> None:
         self.broken += 1
         self._report(f"{self.at(line)}: {reason}")
 
 
-def read_lines(file: BinaryIO, parse: Callable[[Any, int], T], broken: Callable[[int, str], None]) -> Iterator[T]:
+def read_lines(
+    file: Iterable[bytes], parse: Callable[[Any, int], T], broken: Callable[[int, str], None]
+) -> Iterator[T]:
     """Parse each line's value and number, skipping blank lines; `parse` raises InvalidMessage for a wrong value.
 
     The number of a line that cannot be read goes to `broken`, with the reason.
@@ -141,7 +159,7 @@ def read_source(
 
 def read(path: str, report: Callable[[str], None]) -> JsonLines[Conversation]:
     """The conversations of a file of JSON lines ("-": standard input); broken lines go to `report`."""
-    return JsonLines(path, conversation_in, report)
+    return JsonLines(path, conversation_in, report, file_kinds.not_conversations)
 
 
 def conversation_in(record: Any, line: int) -> Conversation:

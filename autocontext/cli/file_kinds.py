@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
+from collections.abc import Iterable
 
 HEAD = 4096
 """Bytes that are looked at."""
@@ -24,6 +26,17 @@ _MAGIC = (
     (b"\xff\xfe", "text in UTF-16; save it as UTF-8"),
     (b"\xfe\xff", "text in UTF-16; save it as UTF-8"),
 )
+
+_LINES = (
+    (("role",), "one message a line; put each conversation on a line of its own, as a list: jq -sc . FILE"),
+    (("type", "sessionId"), "a Claude Code transcript"),
+    (("type", "timestamp", "payload"), "a Codex session"),
+    (("prompt", "completion"), "prompt and completion pairs"),
+    (("instruction", "output"), "instruction and output pairs"),
+    (("conversations",), 'conversations of "from" and "value" (ShareGPT)'),
+    (("custom_id", "body"), "requests of a batch; take their bodies: jq -c .body FILE"),
+)
+"""By fields that an object has which is no conversation, what a file of such lines is."""
 
 
 def named(kind: str, file: str) -> str:
@@ -52,6 +65,28 @@ def not_json_lines(head: bytes) -> str:
     if pretty and not _is_json(lines[0]):
         return "one JSON document over several lines; put each conversation on a line of its own: jq -c . FILE"
     return ""
+
+
+def not_conversations(lines: Iterable[bytes]) -> str:
+    """What a file of JSON lines looks like of whose first ones none is a conversation; "" for any other file."""
+    kinds: list[str] = []
+    for line in filter(bytes.strip, lines):
+        kinds.append(_no_conversation(line))
+        if not kinds[-1]:
+            return ""
+    # Of a single line its own error says enough. A transcript may begin with lines of another kind.
+    return Counter(kinds).most_common(1)[0][0] if len(kinds) > 1 else ""
+
+
+def _no_conversation(line: bytes) -> str:
+    """What an object without messages is; "" for any other line."""
+    try:
+        record = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(record, dict) or "messages" in record:
+        return ""
+    return next((kind for fields, kind in _LINES if record.keys() >= {*fields}), 'objects without "messages"')
 
 
 def not_a_database(head: bytes) -> str:

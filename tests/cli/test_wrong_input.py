@@ -71,6 +71,43 @@ def test_a_file_of_another_kind_is_one_error(tmp_path: Path, content: bytes, kin
     assert Path(file).read_bytes() == content
 
 
+KINDS: dict[str, object] = {
+    "one message a line; put each": {"role": "user", "content": "hi"},
+    "a Claude Code transcript": {"type": "user", "uuid": "1", "sessionId": "x", "message": {"role": "user"}},
+    "a Codex session": {"timestamp": "2026-11-26T09:12:00Z", "type": "response_item", "payload": {}},
+    "prompt and completion pairs": {"prompt": "x", "completion": "y"},
+    "instruction and output pairs": {"instruction": "x", "input": "", "output": "y"},
+    'conversations of "from" and "value"': {"conversations": [{"from": "human", "value": "x"}]},
+    "requests of a batch": {"custom_id": "1", "method": "POST", "body": {"messages": chat(1)}},
+    'objects without "messages"': {"foo": 1},
+}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("kind", KINDS)
+def test_lines_of_another_kind_are_one_error(tmp_path: Path, kind: str) -> None:
+    file = write(tmp_path / "my chats.jsonl", [KINDS[kind]] * 12 + [{"messages": chat(1)}])
+    for command in ("replay", "prune", "show"):
+        done = run(command, file)
+        assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+        assert f"{file}: no conversations; it looks like {kind}" in done.err
+    short = write(tmp_path / "short.jsonl", [{"type": "summary"}, KINDS[kind], KINDS[kind]])
+    assert f"{short}: no conversations; it looks like {kind}" in run("replay", short).err
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("other", [{"messages": chat(1)}, {"messages": "hi"}, [], b"{x", None])
+def test_a_few_lines_of_another_kind_are_named_one_by_one(tmp_path: Path, other: object) -> None:
+    wrong = [{"foo": n} for n in range(4)]
+    lines = wrong[:1] if other is None else [*wrong, other, *wrong]
+    file = write(tmp_path / "chats.jsonl", lines)
+    done = run("prune", file)
+    assert done.code == 1
+    named = [line.split(": ")[0] for line in done.err.splitlines()]
+    good = isinstance(other, dict) and isinstance(other.get("messages"), list)
+    assert named == [f"{file}:{n}" for n in range(1, len(lines) + 1) if not (good and n == 5)]
+
+
 @pytest.mark.slow
 def test_a_database_is_told_from_conversations(tmp_path: Path) -> None:
     file = str(tmp_path / "agent.db")
