@@ -104,7 +104,8 @@ _ANSWERED = 1_000
 _STATUS = r"\b(?:status|state)\b[\"']?\s{0,3}[:=>]\s{0,3}[\"']?"
 _BEGINNING = r"running|queued|start(?:ed|ing)|launched|in[_ -]progress"
 _ID = r"([\w-]*\d[\w-]*)"
-_HOLDER = r"(?:shell|session|agent|job|process)"
+_HOLDERS = ("shell", "session", "agent", "job", "process")
+_HOLDER = f"(?:{'|'.join(_HOLDERS)})"
 _GOES_ON = re.compile(rf"{_STATUS}(?:{_BEGINNING})\b", re.IGNORECASE)
 _HANDED_OUT = re.compile(
     r"\b(?:running with|launched|started with)\b[^\n]{0,60}\n?[^\n]{0,20}?"
@@ -112,8 +113,8 @@ _HANDED_OUT = re.compile(
     re.IGNORECASE,
 )
 """Words that say so without a status, beside what they hand out."""
-_MAY_GO_ON = ("stat", "running with", "launched", "started with")
-"""One of these is in an answer that says so."""
+_HANDS_OUT = ("running with", "launched", "started with")
+"""One of these is among them."""
 _RUNS = re.compile(
     rf"{_STATUS}(?:{_BEGINNING}|pending|processing|active|working)\b|\b(?:still running|running with \w+ id)\b",
     re.IGNORECASE,
@@ -182,16 +183,19 @@ def starts(arguments: Mapping[str, Any], command: str) -> bool:
 def goes_on(label: str, answer: str) -> bool:
     """Whether an answer hands out a handle, which its call did not name, and its status says that the work goes on."""
     head = answer[:_ANSWERED]
-    lowered = head.casefold()
-    if not any(words in lowered for words in _MAY_GO_ON):  # nearly all, and the search takes ten times as long
-        return False
-    says = _GOES_ON.search(head) or _HANDED_OUT.search(head)
-    return says is not None and any(handle not in label for handle, _ in handles(head))
+    lowered = head.casefold()  # the searches take ten times as long as these tests, and each answer is asked about
+    if "stat" in lowered and _GOES_ON.search(head) and any(handle not in label for handle, _ in handles(head)):
+        return True
+    handed_out = _HANDED_OUT.search(head) if any(words in lowered for words in _HANDS_OUT) else None
+    return handed_out is not None and handed_out[1] not in label
 
 
 def to_use(label: str, answer: str) -> list[str]:
     """The handles that an answer hands out for later calls, and that its call did not name."""
-    found = (match[1] for match in _TO_USE.finditer(answer[:_ANSWERED]))
+    head = answer[:_ANSWERED]
+    lowered = head.casefold()
+    may = any(word in lowered for word in ("pid", *_HOLDERS))  # as above
+    found = (match[1] for match in (_TO_USE.finditer(head) if may else ()))
     return [handle for handle in found if len(handle) >= _LEAST_NAME and handle not in label]
 
 
