@@ -79,8 +79,8 @@ _STOPS = re.compile(
 )
 """A command that ends what it names: a container, a program, a session of a terminal."""
 _ENDS = re.compile(
-    r"(?i:kill|stop|cancel|terminate|shut ?down)|(?<![A-Za-z])(?i:close|end|exit|rm|down)(?![a-z])"
-    r"|(?<=[a-z])(?:Close|End|Exit)(?![a-z])"
+    r"(?i:kill|stop|cancel|terminate|shut ?down|log[_ ]?out|disconnect)"
+    r"|(?<![A-Za-z])(?i:close|end|exit|rm|down)(?![a-z])|(?<=[a-z])(?:Close|End|Exit)(?![a-z])"
 )
 """In the words of a call that ends what it names."""
 _ASKS = re.compile(r"\bkill +(?:-0|-[sn] +0|-l)\b")

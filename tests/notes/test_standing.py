@@ -237,6 +237,9 @@ def test_a_handle_that_a_later_call_uses_is_of_something_that_goes_on() -> None:
     assert started(CRAWLER, ("search", {"query": "what is crawl-77, please"}, "3 hits")) == []
     assert started(CRAWLER, USES) == ["example.org"]
     assert started(CRAWLER, USES, ("read_output", {"process": "crawl-77"}, "status: completed")) == []
+    login, order = ("sign_in", {"as": "ada"}, '{"session_id": "s-901"}'), ("add_item", {"session": "s-901"}, "added")
+    assert started(login, order) == ["ada"]
+    assert started(login, order, ("log_out", {"session": "s-901"}, "ok")) == []
     used = ("update_ticket", {"id": "T-12"}, "ok")
     assert started(("open_ticket", {"title": "x"}, '{"ticket_id": "T-12"}'), used) == []
     assert started(("create_task", {"title": "x"}, '{"task_id": "T-12"}'), used) == []
