@@ -41,7 +41,7 @@ from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.formats.refusals import is_too_long, times_too_long
 from autocontext.formats.usage import input_tokens_of, is_summed
 from autocontext.history import numbering, state
-from autocontext.history.answering import open_calls
+from autocontext.history.answering import is_waiting
 from autocontext.history.children import child_id, child_of, id_at, split
 from autocontext.history.entries import Added, Cleared, Ended, Entry, Forgotten, Offloaded, Removed
 from autocontext.history.following import follow_entries
@@ -333,9 +333,14 @@ class AutoContextMemory(ProviderMessages, Closing):
 
         Does nothing while a call waits for its result. The adapters do it where a framework tells them of the end.
         """
-        with self._lock:
-            if self.open_request is not None and not open_calls(self._log):
-                self._journal.append_with_retry(Ended())
+        request = self.open_request
+
+        def entries() -> list[Ended]:
+            # What another process has asked meanwhile is another request.
+            return [Ended()] if self.open_request == request and not is_waiting(self._log) else []
+
+        if request is not None:
+            self._journal.commit_anew(entries)
 
     @property
     def token_count(self) -> int:

@@ -55,7 +55,7 @@ _KEYS = re.compile(
 )
 _NOT_A_SECRET = (
     "count|counter|limit|budget|type|url|uri|endpoint|name|id|path|file|length|len|size|ratio|field|expir[a-z]*|ttl|at|"
-    "policy|version|used|left|min|max|saved|required|manager|provider"
+    "policy|version|used|left|min|max|saved|required|manager|provider|env|interval"
 )
 """Last words of names that say something about a secret, and do not hold it."""
 _NO_VALUE = (
@@ -64,7 +64,7 @@ _NO_VALUE = (
 _CERTAIN = r"""(?:api|access|account|private)[_-]?key|secret(?!ar)|passw(?:or)?d|passphrase|credential
     |pwd(?!["']?\s*[:=]\s*["']?[/~])"""
 """In names whose values are secrets; those of `token` are in code mostly expressions."""
-_ABOUT = rf"""(?![\w-]*(?:[_-](?:{_NOT_A_SECRET})|tokens)["']?\s*[:=])"""
+_ABOUT = rf"""(?![\w-]*(?:[_-](?:{_NOT_A_SECRET})|tokens)["']?(?:\s*[:=]|[ \t]))"""
 """Not before a name that says something about a secret."""
 _NAMED_VALUE = re.compile(
     rf"""(?ix){_NAME}
@@ -76,7 +76,7 @@ _NAMED_VALUE = re.compile(
         )
         (?P<quote>{_QUOTE})?+
         (?P<scheme>(?:(?:bearer|basic|digest|token|apikey)[ ]+)?+)
-        (?(certain)|(?(option)(?=[^\s"',;]{{12}})|(?=[^\s"',;]{{0,100}}\d)(?=[^\s"',;]{{0,100}}[a-z])))
+        (?(certain)|(?:(?(option)(?=[^\s"',;]{{12}})|(?!))|(?=[^\s"',;]{{0,100}}\d)(?=[^\s"',;]{{0,100}}[a-z])))
                                                             # in code most tokens are expressions
         (?:
             (?(quote)
@@ -94,8 +94,8 @@ _ASSIGNED = re.compile(
         (?P<name>(?-i:(?P<variable>[A-Z0-9_]++=))|[\w-]++=)
         (?!\[redacted\]|["'`<%]|\$[{{(]|(?-i:\$[A-Z_]+\b)|\{{\{{|\{{[A-Za-z_.]{{1,100}}+\}}|(?:{_NO_VALUE})\b
            |[\w.]{{1,100}}+(?:\([^\s()]{{0,100}}\)|\[[^\s\[\]]{{0,100}}\]))          # variables, places, calls
-        (?(certain)|(?(variable)(?=[\w-]{{12}})
-            |(?:(?=[^\s"',;]{{0,100}}\d)|(?=[A-Za-z]{{12}})(?-i:(?=[a-z]*[A-Z]+[a-z]+[A-Z])))))
+        (?(certain)|(?:(?(variable)(?=[\w-]{{12}})(?-i:(?=[A-Z_-]{{0,100}}[a-z0-9]))|(?!))
+            |(?=[^\s"',;]{{0,100}}\d)|(?=[A-Za-z]{{12}})(?-i:(?=[a-z]*[A-Z]+[a-z]+[A-Z]))))
         [^\s"'`\\,;<>]{{6,}}+"""
 )
 """`NAME=value` without blanks, as in settings of a shell, whatever signs the value has."""
@@ -104,8 +104,10 @@ _IN_CONNECTION = re.compile(
 )
 _ARGUMENT = re.compile(
     rf"""(?x){_NAME}(?P<before>
-            (?:mysql|mariadb)(?:-?(?:dump|admin|import|show))?\ (?:[^\n|;&]{{0,300}}?\ )?-p | sshpass\ +-p\ ?
-            | login\ +\S{{1,100}}\ +password\ +
+            # A command, no argument of one.
+            (?: (?:sudo|env|time|exec(?:\ -\S{{1,20}}){{0,4}}\ \S{{1,100}})\ + | (?<![\w.-]\ )(?<!/) )
+                (?:mysql|mariadb)(?:-?(?:dump|admin|import|show))?\ (?:[^\n|;&]{{0,300}}?\ )?-p
+            | sshpass\ +-p\ ? | machine\ +\S{{1,100}}\ +login\ +\S{{1,100}}\ +password\ +
             | redis-cli\ (?:[^\n|;&]{{0,300}}?\ )?(?:-a|--pass)\ + | docker\ +login\ (?:[^\n|;&]{{0,300}}?\ )?-p\ +
         )(?P<quote>{_QUOTE})?(?![\s"'$-])(?(quote)(?:(?!(?P=quote))[^\r\n])+|[^\s"'\\|;&]+)"""
 )

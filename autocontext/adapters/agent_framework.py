@@ -120,6 +120,7 @@ class AutoContextCompaction(Openable, HistoryProvider):
                 known -= said
                 last = i + 1
         memory.add_messages(_with_new_ids(memory, answer[last:]))
+        memory.close_request()
 
     async def get_messages(self, session_id: str | None, **_more: Any) -> list[Message]:
         """The view of a session as it stands."""

@@ -79,13 +79,17 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
                 await agent.toolkit.add_tool(tool)
         if agent.offloader is None:
             agent.offloader = AgentOffloader(self._sessions, agent)
+        ended = ""
         try:
             async for item in next_handler(**input_kwargs):
+                ended = getattr(item, "finished_reason", ended)
                 yield item
         except BaseException:
             self._follow(agent)
             raise
-        self._follow(agent).close_request()
+        memory = self._follow(agent)
+        if ended == "completed":  # and not interrupted, or out of iterations
+            memory.close_request()
 
     async def on_compress_context(
         self,

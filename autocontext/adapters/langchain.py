@@ -338,6 +338,23 @@ def _tool(tool: dict[str, Any], memory_of: Callable[[Any], AutoContextMemory]) -
         return await own.acall(**{key: value for key, value in arguments.items() if value is not None})
 
     # By a schema in JSON, LangChain checks no arguments: the tool takes whatever the model passes, bare numbers too.
-    return StructuredTool(
+    return _Tool(
         name=tool["name"], description=tool["description"], func=call, coroutine=acall, args_schema=tool["parameters"]
     )
+
+
+class _Tool(StructuredTool):
+    """A tool that gets what its schema names; a model may make up others, such as `self`."""
+
+    def invoke(self, input: Any, config: Any = None, **more: Any) -> Any:  # noqa: A002 (LangChain's name)
+        return super().invoke(self.named(input), config, **more)
+
+    async def ainvoke(self, input: Any, config: Any = None, **more: Any) -> Any:  # noqa: A002
+        return await super().ainvoke(self.named(input), config, **more)
+
+    def named(self, given: Any) -> Any:
+        """The arguments, or the call with those, that the schema has."""
+        if isinstance(given, dict) and isinstance(given.get("args"), dict):
+            return {**given, "args": self.named(given["args"])}
+        known = {*self.args, "runtime"}
+        return {name: value for name, value in given.items() if name in known} if isinstance(given, dict) else given

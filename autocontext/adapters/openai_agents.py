@@ -32,7 +32,7 @@ from autocontext.adapters.options import MemoryOptions, Openable, with_memory_op
 from autocontext.errors import ConfigError, MissingExtraError
 from autocontext.formats.call_ids import with_own_ids
 from autocontext.formats.openai_responses import from_responses, to_responses
-from autocontext.memory import AutoContextMemory, learn_usage, offered_tools
+from autocontext.memory import AutoContextMemory, in_log, learn_usage, offered_tools
 from autocontext.messages import Msg, ToolUseBlock, is_compressed
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
@@ -247,7 +247,7 @@ class AutoContextSession(Openable):
         """Raises ConfigError for an agent with the tools of another session, which would read that one."""
         for tool in agent.tools:
             owner = getattr(tool, _OWNER, None)
-            if owner is not None and owner().session != self.memory.session:
+            if owner is not None and tool not in self.tools and not _reads(owner(), self.memory):
                 raise ConfigError(
                     f"{tool.name} of agent {agent.name!r} is that of session {owner().session.session_id!r}, and this "
                     f"run is of {self.memory.session.session_id!r}: clone the agent with this session's tools for each "
@@ -428,6 +428,12 @@ def _originals(memory: AutoContextMemory, msg: Msg) -> list[Msg]:
 
 def _uuid(msg: Msg) -> str:
     return msg.origin.uuid if msg.origin is not None else str(msg.metadata["_compress_meta"].get("offloaduuid"))
+
+
+def _reads(memory: AutoContextMemory, session: AutoContextMemory) -> bool:
+    """Whether a memory has nothing, or what a session has: another database may have a session of the same name."""
+    first = in_log(memory, lambda log: log.original[:1])
+    return memory.session == session.session and first in ([], in_log(session, lambda log: log.original[:1]))
 
 
 def _schemas(agent: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 _BEGINNINGS = {"iVBORw0KGgo": "png", "/9j/": "jpeg", "R0lGOD": "gif", "UklGR": "webp"}
 """Of images in base64."""
@@ -10,6 +11,12 @@ _ADDRESS = re.compile(r"(?!file:)[a-z][\w+.-]+:.", re.IGNORECASE)
 """A drive's letter is no scheme."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _SAMPLE = 1_000
+
+
+def plain_base64(data: str) -> str:
+    """The data of an image without breaks of lines and the escapes of an address."""
+    data = unquote(data) if "%" in data else data
+    return "".join(data.split()) if any(blank in data for blank in "\n\r \t") else data
 
 
 def is_base64(data: str) -> bool:
@@ -22,10 +29,12 @@ def image_address(url: str) -> str:
 
     Base64 alone gets what stands before it, if it begins as images do.
     """
+    url = url.strip()
     kind = next((kind for beginning, kind in _BEGINNINGS.items() if url.startswith(beginning)), "")
     if kind:
         url = f"data:image/{kind};base64,{url}"
     if url[:5].lower() == "data:":
         head, _, data = url.partition(",")
-        return url if head.lower().endswith(";base64") and is_base64(data) else ""
+        data = plain_base64(data)
+        return f"{head},{data}" if head.lower().endswith(";base64") and is_base64(data) else ""
     return url if _ADDRESS.match(url) else ""

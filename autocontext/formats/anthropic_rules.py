@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from autocontext.formats.addresses import is_base64
+from autocontext.formats.addresses import is_base64, plain_base64
 from autocontext.formats.blocks import source_of
 
 BEGINS = "[The conversation begins with the assistant:]"
@@ -59,7 +59,7 @@ def image_taken(image: dict[str, Any]) -> dict[str, Any] | None:
     if source.get("type") == "base64":
         media_type = source["media_type"].partition(";")[0].strip().lower()  # "IMAGE/PNG;charset=utf-8" is a PNG
         media_type = "image/jpeg" if media_type == "image/jpg" else media_type  # as OpenAI takes it
-        source = {**source, "media_type": media_type}
+        source = {**source, "media_type": media_type, "data": plain_base64(source["data"])}
         taken = media_type in _IMAGES and is_base64(source["data"])
     else:
         taken = source.get("type") != "url" or source["url"].startswith("https://")

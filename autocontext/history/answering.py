@@ -54,6 +54,16 @@ def open_calls(log: Log) -> dict[str, int]:
     return {call: next(iter(log.numbers([id_])), 0) for call, id_ in waiting.items()}
 
 
+def is_waiting(log: Log) -> bool:
+    """Whether a call of the newest message with calls has no answer in view."""
+    answered = set[str]()
+    for msg in reversed(log.view_messages):
+        if msg.tool_uses:
+            return any(use.id not in answered for use in msg.tool_uses)
+        answered.update(result.id for result in msg.tool_results)
+    return False
+
+
 def holds(log: Log, msg: Msg) -> bool:
     """Whether this very message was added, and is in view or behind a note in view."""
     return log.messages.get(msg.id) == msg and not {*log.numbers([msg.id])}.isdisjoint(log.numbers(log.view_ids))

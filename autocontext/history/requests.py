@@ -9,16 +9,19 @@ from autocontext.history.log import Log
 from autocontext.messages import Msg, is_compressed, is_final_reply, is_note, is_reasoning, is_recall, is_user_turn
 
 
-def open_request(log: Log, messages: Sequence[Msg] | None = None) -> Msg | None:
-    """What the user said last, as it was said, if no answer follows it in view, or in these messages; else None.
+def open_request(log: Log) -> Msg | None:
+    """What the user said last, as it was said, if no answer follows it in view; else None.
 
-    Where a run has ended since, whatever it ended with, nothing is open.
+    Nor is it open if a run has ended since, whatever it ended with, unless its end was taken back.
     """
-    if log.ended and not any(
-        is_user_turn(log.messages[log.original[at]]) for at in range(log.ended, len(log.original))
-    ):
-        return None
-    for msg in reversed(log.view_messages if messages is None else messages):
+    request = _unanswered(log, log.view_messages)
+    if request is None or log.place.get(request.id, log.ended) >= log.ended:
+        return request
+    return None if log.ended in log.held(log.view_ids) else request
+
+
+def _unanswered(log: Log, messages: Sequence[Msg]) -> Msg | None:
+    for msg in reversed(messages):
         if _is_answer(msg):
             return None
         if is_recall(msg):
@@ -28,7 +31,7 @@ def open_request(log: Log, messages: Sequence[Msg] | None = None) -> Msg | None:
             return next((m for m in reversed(behind) if is_user_turn(m)), msg)
         # A note may stand for the request and for what the agent did about it.
         if is_note(msg) and any(is_user_turn(m) or _is_answer(m) for m in behind):
-            return open_request(log, [m for m in behind if not is_compressed(m)])
+            return _unanswered(log, [m for m in behind if not is_compressed(m)])
     return None
 
 

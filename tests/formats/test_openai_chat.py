@@ -651,3 +651,12 @@ def test_base64_alone_is_sent_as_a_data_url(data: str, kind: str) -> None:
     memory = AutoContextMemory()
     memory.add({"role": "user", "content": [{"type": "image_url", "image_url": {"url": data}}]})
     assert memory.to_openai()[0]["content"][0]["image_url"]["url"] == f"data:image/{kind};base64,{data}"
+
+
+@pytest.mark.parametrize(
+    "url", ["data:image/png;base64,iVBO\nRw0K\n", " data:image/png;base64,iVBORw0K", "data:image/png;base64,iVBO%52w0K"]
+)
+def test_breaks_and_escapes_in_the_data_of_an_image_are_taken_out(url: str) -> None:
+    memory = AutoContextMemory()
+    memory.add({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
+    assert memory.to_openai()[0]["content"][0]["image_url"]["url"] == "data:image/png;base64,iVBORw0K"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import StateError
 from autocontext.messages import is_final_reply, is_user_turn
+from autocontext.stores import InMemorySessionStore
 from autocontext.testing import assistant, system, tool_call, tool_result, user
 
 CONFIGS = {
@@ -119,3 +120,33 @@ def test_a_state_with_a_wrong_end_is_refused(ended: object) -> None:
     memory.add_message(user("Which disks failed?"))
     with pytest.raises(StateError, match=r"state\.ended must be a number of messages up to 1"):
         AutoContextMemory().load_state_dict({**memory.state_dict(), "ended": ended})
+
+
+def test_a_call_that_was_cancelled_earlier_keeps_no_request_open() -> None:
+    memory = AutoContextMemory()
+    memory.add_messages([user("Which disks failed?"), tool_call("submit", id="c1")])  # and was cancelled
+    memory.add_messages([tool_call("submit", id="c2"), tool_result("c2", "submitted")])
+    memory.close_request()
+    assert memory.open_request is None
+
+
+def test_what_was_taken_back_opens_and_closes_requests() -> None:
+    memory = AutoContextMemory()
+    first, call, result, second = user("Q1"), tool_call("submit", id="c1"), tool_result("c1", "done"), user("Q2")
+    memory.add_messages([first, call, result])
+    memory.close_request()
+    memory.add_message(second)
+    memory.delete_message(3)
+    assert memory.open_request is None  # Q1 is not asked again
+    memory.follow([first.id], gone=[call.id, result.id])
+    assert memory.open_request == first  # as its run goes on from before its end
+
+
+def test_the_end_of_a_run_does_not_close_what_another_process_has_asked() -> None:
+    store = InMemorySessionStore()
+    one, other = (AutoContextMemory(store=store, session_id="s") for _ in range(2))
+    one.add_messages([user("Q1"), tool_call("submit", id="c1"), tool_result("c1", "done")])
+    other.refresh()
+    other.add_message(user("Q2"))
+    one.close_request()
+    assert [(m.open_request or user("")).text for m in (one, other)] == ["Q2", "Q2"]

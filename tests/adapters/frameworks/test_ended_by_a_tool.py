@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +15,9 @@ from agentscope.agent import Agent as AgentScopeAgent
 from agentscope.credential import OpenAICredential
 from agentscope.message import UserMsg
 from agentscope.model import OpenAIChatModel
+from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.state import AgentState
-from agentscope.tool import Toolkit
+from agentscope.tool import FunctionTool, Toolkit
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
 from langchain_openai import ChatOpenAI
@@ -66,6 +68,7 @@ def server() -> Iterator[FakeOpenAI]:
         yield service
 
 
+ALLOW = PermissionDecision(behavior=PermissionBehavior.ALLOW, message="It only submits.")
 QUESTIONS = ("Which disks failed on Monday?", "And on Tuesday?")
 
 
@@ -132,3 +135,35 @@ async def test_agentscope(server: FakeOpenAI) -> None:
             is_open = middleware.memory("42").open_request is not None
             await agent.reply(None if is_open else UserMsg("user", question), structured_schema=Disks)
     check(server, open_request=middleware.memory("42").open_request)
+
+
+async def test_agentscope_ends_a_cancelled_run_as_if_it_had_an_answer(server: FakeOpenAI) -> None:
+    middleware, begun = AgentScopeMiddleware(), asyncio.Event()
+
+    async def submit(failed: int) -> str:
+        """Submit the failed disks."""
+        begun.set()
+        await asyncio.sleep(60)
+        return str(failed)
+
+    async with httpx.AsyncClient() as http:
+        agent = AgentScopeAgent(
+            name="a",
+            system_prompt="x",
+            model=OpenAIChatModel(
+                credential=OpenAICredential(api_key="test-key", base_url=server.base_url),
+                model="m",
+                stream=False,
+                client_kwargs={"http_client": http},
+            ),
+            toolkit=Toolkit(tools=[FunctionTool(submit, permission=ALLOW)]),
+            middlewares=[middleware],
+            state=AgentState(session_id="42"),
+        )
+        run = asyncio.ensure_future(agent.reply(UserMsg("user", QUESTIONS[0])))
+        await asyncio.wait_for(begun.wait(), 30)
+        run.cancel()
+        await asyncio.wait([run])
+    request = middleware.memory("42").open_request
+    assert request is not None
+    assert request.text == QUESTIONS[0]

@@ -826,3 +826,14 @@ def test_the_usage_of_an_answer_for_which_the_service_searched_is_not_used() -> 
         agent.invoke(said(text), thread("t"))
         counts.append(middleware.memory("t").token_count)
     assert counts[0] < 50_000 <= counts[1]
+
+
+def test_arguments_that_a_model_makes_up_do_not_end_the_turn() -> None:
+    middleware = AutoContextMiddleware()
+    made_up = {"query": "disks", "self": 1, "callbacks": 2}
+    with FakeOpenAI(default="Very well.", window=WINDOW) as server:
+        server.script([calling("context_reload", json.dumps({"working_context_offload_uuid": "m1", **made_up}))])
+        agent: Any = create_agent(model(server), [], middleware=[middleware])
+        said_by = agent.invoke(said("Which disks failed?"))["messages"]
+    assert said_by[-1].content == "Very well."
+    assert "Which disks failed?" in str(said_by[-2].content)

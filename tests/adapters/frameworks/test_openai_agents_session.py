@@ -1076,5 +1076,9 @@ async def test_tools_of_another_session_are_refused(server: FakeOpenAI) -> None:
         with pytest.raises(ConfigError, match="context_reload of agent 'a' is that of session 'a'"):
             await Runner.run(agent, "What is it?", session=bob, run_config=bob.run_config())
         assert server.requests == []
+        namesake = AutoContextSession(session_id="a", user_id="ann")  # of another database
+        await namesake.add_items(said("Hello."))
+        with pytest.raises(ConfigError, match="context_reload of agent 'a' is that of session 'a'"):
+            await Runner.run(agent, "What is it?", session=namesake, run_config=namesake.run_config())
         assert (await bob.run(agent, "What is it?")).final_output == "Very well."
         assert (await Runner.run(agent, "And?", session=ann, run_config=ann.run_config())).final_output == "Very well."
