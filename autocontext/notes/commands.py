@@ -39,13 +39,14 @@ _SHELL = r"\A(?:[\w./()-]{1,40}: ?)?(?:line )?(?:\d+: ?)?"
 _REFUSES = {
     "folder": re.compile(rf"{_SHELL}(?:cd|pushd|Set-Location) ?:"),
     "branch": re.compile(
-        r"\A(?:error|fatal): |\AUpdated \d+ paths? from"
-        r"|^error: (?:Your local changes to|pathspec '|you need to resolve)"
-        r"|^fatal: (?:invalid reference|a branch named|not a git repository|'[^'\n]+' is already)",
+        r"\AUpdated \d+ paths? from"
+        r"|^error: (?:Your local changes to|pathspec '|you need to resolve|The following untracked)"
+        r"|^fatal: (?:invalid reference|a branch named|not a git repository|'[^'\n]+' is already|reference is not)",
         re.MULTILINE,
     ),
     "environment": re.compile(
-        rf"{_SHELL}(?:source|\S*activate\S*|conda|mamba|nvm|pyenv|rbenv): "
+        rf"{_SHELL}(?P<program>source|\.|[^\s:]*activate[^\s:]*|conda|mamba|nvm|pyenv|rbenv): "
+        r"(?:command not found|not found|version\b|[^\n]*No such file)"
         r"|\A\s*(?:EnvironmentNameNotFound|CondaError|CommandNotFoundError|N/A: version)"
     ),
     "host": re.compile(
@@ -53,13 +54,17 @@ _REFUSES = {
         r"(?:ssh: |Host key verification failed|\S+: Permission denied|Permission denied"
         r"|(?:kex_exchange|Connection (?:closed|reset|refused|timed out)))"
     ),
-    "context": re.compile(r"\Aerror\b", re.IGNORECASE),
+    "context": re.compile(r"\Aerror\b[^\n]*\b(?:context|namespace|project|subscription)\b", re.IGNORECASE),
     "database": re.compile(
-        r"\A[^\n]{0,40}\b(?:error|fatal)\b|\A[^\n]*(?:unknown database|does not exist)", re.IGNORECASE
+        r"\A[^\n]*(?:\berror 1049\b|unknown database|database [\"'`][^\"'`\n]*[\"'`] does not exist)", re.IGNORECASE
     ),
-    "page": re.compile(r"\A\W{0,4}error\b|net::ERR_", re.IGNORECASE),
+    "page": re.compile(
+        r"\A[^\n]*net::ERR_|^\W{0,4}error: page\.goto|\A\W{0,4}error(?::|[ \t]*$)", re.IGNORECASE | re.MULTILINE
+    ),
 }
 """By what they were to change, how an answer begins that says that they did not."""
+_MOVED = re.compile(r"^Switched to ", re.MULTILINE)
+"""Of a branch: what goes wrong behind it is another command's."""
 _WORKED_OUT = re.compile(r"[$~*`\\]")
 _BROWSES = re.compile(r"navigate|goto|go_to|open_url", re.IGNORECASE)
 """In the names or actions of tools that go to a page."""
@@ -115,11 +120,21 @@ _HANDED_OUT = re.compile(
 """Words that say so without a status, beside what they hand out."""
 _HANDS_OUT = ("running with", "launched", "started with")
 """One of these is among them."""
-_RUNS = re.compile(
-    rf"{_STATUS}(?:{_BEGINNING}|pending|processing|active|working)\b|\b(?:still running|running with \w+ id)\b",
+_STATE = re.compile(
+    rf"\b(?:status|state|phase)\b[\"']?\s{{0,3}}[:=>]\s{{0,3}}[\"']?(?:(?P<runs>{_BEGINNING}|pending|processing|active|working)"
+    r"|completed?|exited|finished|killed|terminated|stopped|cancell?ed|failed|done|succeeded|success|error)\b"
+    r"|\b(?P<words>still running|running with \w+ id)\b",
     re.IGNORECASE,
 )
-"""What says of a whole answer that its thing runs, whatever that thing prints."""
+"""What says of a whole answer whether its thing runs, whatever that thing prints: the first such word."""
+_STATED = ("status", "state", "phase", "running")
+"""One of these is in it."""
+_MOST_FOUND = 20
+"""Places of a handle in one text."""
+_PART_BEFORE, _PART_AFTER = re.compile(r"\w-?\Z"), re.compile(r"-?\w")
+"""Of a longer word than a handle."""
+_MOST_HANDED = 2
+"""Different handles of an answer; one with more is a list."""
 _TO_USE = re.compile(
     rf"(?:\b|_)(?:(?:pid|{_HOLDER}[_ ]?id)\W{{1,4}}|{_HOLDER}[\"']?\s?[:=]\s?[\"']?){_ID}", re.IGNORECASE
 )
@@ -156,8 +171,11 @@ def reached(places: tuple[tuple[str, str], ...], answer: str) -> tuple[tuple[str
 
 def _refuses(answer: str, kind: str, words: str) -> bool:
     """Whether an answer begins with a refusal of this move; of a folder, with its name if it has one."""
-    if kind not in _REFUSES or not _REFUSES[kind].search(answer):
+    refused = _REFUSES[kind].search(answer) if kind in _REFUSES else None
+    if refused is None or (kind == "branch" and _MOVED.search(answer, 0, refused.start())):
         return False
+    if kind == "environment" and (program := refused["program"]) is not None:
+        return program in words
     folder = words.partition(" ")[2].strip(" \"'")
     if kind != "folder" or _WORKED_OUT.search(folder):
         return True
@@ -195,13 +213,16 @@ def to_use(label: str, answer: str) -> list[str]:
     head = answer[:_ANSWERED]
     lowered = head.casefold()
     may = any(word in lowered for word in ("pid", *_HOLDERS))  # as above
-    found = (match[1] for match in (_TO_USE.finditer(head) if may else ()))
+    every = {match[1]: None for match in (_TO_USE.finditer(head) if may else ())}
+    found = every if len(every) <= _MOST_HANDED else ()
     return [handle for handle in found if len(handle) >= _LEAST_NAME and handle not in label]
 
 
-def says_running(text: str) -> bool:
-    """Whether a text has the status of something that runs."""
-    return _RUNS.search(text) is not None
+def says_running(text: str) -> bool | None:
+    """Whether a text has the status of something that runs, or of something that has ended; None if it has neither."""
+    lowered = text.casefold()
+    state = _STATE.search(text) if any(word in lowered for word in _STATED) else None
+    return None if state is None else bool(state["runs"] or state["words"])
 
 
 def stops(command: str, start: str, answer: str) -> bool:
@@ -224,17 +245,24 @@ def ends(tool: str, label: str) -> bool:
 
 def was_refused(command: str, status: str, answer: str) -> bool:
     """Whether a call that was to end something did not: by its answer, or by a status that is of no other command."""
-    if _DENIED.search(answer, 0, _ANSWERED):
+    one = len([*_commands(command)]) == 1
+    said = answer[:_ANSWERED].split("\n")
+    if any(_DENIED.search(line) for line in said if one or _ENDS.search(line)):
         return True
-    alone = "pkill" not in command and "killall" not in command and len([*_commands(command)]) == 1
+    alone = one and "pkill" not in command and "killall" not in command
     return bool(status) and alone and _GONE.search(answer, 0, _ANSWERED) is None
 
 
 def found_at(text: str, handle: str) -> list[int]:
-    """Where a text has a handle, and not as a part of a longer one."""
-    if handle not in text:
-        return []
-    return [m.start() for m in re.finditer(rf"(?<!\w)(?<!\w-){re.escape(handle)}(?!\w|-\w)", text)]
+    """The last places where a text has a handle, and not as a part of a longer one, ascending."""
+    found: list[int] = []
+    at = text.rfind(handle)
+    while at >= 0 and len(found) < _MOST_FOUND:
+        end = at + len(handle)
+        if not (_PART_BEFORE.search(text, max(0, at - 2), at) or _PART_AFTER.match(text, end)):
+            found.append(at)
+        at = text.rfind(handle, 0, end - 1)
+    return found[::-1]
 
 
 def handles(answer: str) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,8 @@ from autocontext.notes.readings import reading_of
 
 _READS = frozenset({"read", "view", "open", "cat", "get", "show", "load", "fetch"})
 """Words of the names of tools, or of an editor's command, that read a file."""
+_OPENS = _READS - {"get", "show", "fetch"}
+"""And that read the files of a list: others get what a tool knows of them."""
 _LISTS = (*PATH_KEYS, "paths", "files", "file_paths", "filePaths", "file_names", "filenames", "uris", "include")
 """Arguments with several files."""
 _PROGRAMS = frozenset({"cat", "nl", "bat", "less", "more", "head", "tail", "sed", "get-content", "gc", "type"})
@@ -82,7 +84,9 @@ def files_read(use: ToolUseBlock) -> tuple[str, ...]:
     words = (*words_of(use.name), *(words_of(command) if isinstance(command, str) else ()))
     if _READS.isdisjoint(words):
         return ()
-    return (path,) if path else tuple(path for path, _ in _listed(use.input))
+    if path:
+        return (path,)
+    return tuple(path for path, _ in _listed(use.input)) if _OPENS.intersection(words) else ()
 
 
 def _listed(arguments: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from autocontext.messages import leaves
@@ -32,11 +33,15 @@ _LONGEST_LABEL = 200
 _NEAR = 200
 """Characters around a handle in which a word says that what it names has ended."""
 _ENDED = re.compile(
-    r"\b(?:completed?|exited|finished|killed|terminated|stopped|cancell?ed|failed|done|succeeded|no such process)\b",
+    r"(?<!not )(?<!not yet )\b"
+    r"(?:completed?|exited|finished|killed|terminated|stopped|cancell?ed|failed|done|succeeded|no such process)\b"
+    r"(?![\"']\s{0,3}:\s{0,3}(?:false|null|\d))",  # a field that says no, or counts
     re.IGNORECASE,
 )
 _RUNNING = re.compile(r"\b(?:running|queued|pending|processing|in[_ -]progress)\b", re.IGNORECASE)
 _LONGEST_HANDLE = 60
+_MOST_HANDLES = 8
+"""Different handles of one start that are looked for."""
 _LONGEST_RECORD = 2_000
 """Characters before and after a handle in which the braces around it are looked for."""
 
@@ -103,7 +108,7 @@ def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
     later = [c for c in calls if c.number > start.number]
     if any(stops(c.label, start.label, answer) and not _was_refused(ledger, c) for c in later):
         return True
-    for handle, _ in handles(answer):
+    for handle in islice({handle: None for handle, _ in handles(answer)}, _MOST_HANDLES):
         about = [c for c in later if found_at(c.label, handle)]
         if any(ends(c.name, c.label) and not _was_refused(ledger, c) for c in about):
             return True
@@ -126,23 +131,30 @@ def _says_ended(text: str, handle: str, *, about: bool = False) -> bool:
     """
     found = found_at(text, handle)
     for record in reversed([_record(text, at) for at in found]):
-        if says_running(record):
-            return False
-        if _ENDED.search(record):
-            return True
-        if _RUNNING.search(record):
-            return False
-    if not (found or about) or says_running(text):
+        if (ended := _ended(record)) is not None:
+            return ended
+    runs = says_running(text)
+    if not (found or about) or runs:
         return False
+    if about and runs is not None:
+        return True
     if about:
         return _ENDED.search(text) is not None
     return any(_ENDED.search(text, max(0, at - _NEAR), at + len(handle) + _NEAR) for at in found)
 
 
+def _ended(record: str) -> bool | None:
+    """Whether a record says that its thing has ended; None if it says nothing of that."""
+    if (runs := says_running(record)) is not None:
+        return not runs
+    return True if _ENDED.search(record) else False if _RUNNING.search(record) else None
+
+
 def _record(text: str, at: int) -> str:
-    """The braces around a place, or its line."""
+    """The braces around a place, or its line; of a long line what stands near."""
     opens, closes = text.rfind("{", max(0, at - _LONGEST_RECORD), at), text.find("}", at, at + _LONGEST_RECORD)
     if 0 <= opens < closes and "}" not in text[opens:at]:
         return text[opens : closes + 1]
-    end = text.find("\n", at)
-    return text[text.rfind("\n", 0, at) + 1 : end if end >= 0 else len(text)]
+    first, last = max(0, at - 2 * _NEAR), at + 2 * _NEAR
+    begin, end = text.rfind("\n", first, at), text.find("\n", at, last)
+    return text[begin + 1 if begin >= 0 else first : end if end >= 0 else last]

@@ -22,7 +22,7 @@ from autocontext.messages import Msg, ToolResultBlock
 from autocontext.stores.closing import awaitable
 from autocontext.suite.preparing import Preparation, Prepared, holding
 from autocontext.suite.saving import SaveReport, Saving
-from autocontext.text.protocol_results import said
+from autocontext.text.protocol_results import parsed, said
 from autocontext.text.results import result_output
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
@@ -324,9 +324,10 @@ class _ErrorReturned(Exception):
 
 def _to_keep(value: Any) -> Any:
     """A result that may be stored. Raises _ErrorReturned for one that is marked as an error."""
-    fields = value if isinstance(value, dict) else {}
-    is_error = fields.get("isError") is True or fields.get("is_error") is True
-    if is_error or (isinstance(value, str) and "isError" in value and said(value).is_error):
+    is_marked = isinstance(value, str) and ("isError" in value or "is_error" in value)
+    fields = parsed(value, len(value)) if is_marked else value
+    is_error = isinstance(fields, dict) and (fields.get("isError") is True or fields.get("is_error") is True)
+    if is_error or (is_marked and said(value).is_error):
         raise _ErrorReturned(value)
     return value
 

@@ -56,8 +56,11 @@ _OURS = (
 )
 _FIRSTS = r"(?=[-*+#_~`\"'|\u2022\[<.0-9MmRrTtPpIiWwSsCcDdLlEe])"
 """What these begin with: a quick test that rules out most lines."""
-_SEQUENCE = rf"(?:(?<=[{_CONTROLS}])(?!(?i:{_BRACKET}))\[[0-?]{{0,32}}+[ -/]{{0,4}}+|(?<=\x9b)[0-9;]{{1,32}}+)[@-~]"
-"""What a terminal does not show behind a control character: a colour, the erasing of a line."""
+_SEQUENCE = (
+    rf"(?:(?:(?<=[{_CONTROLS}])(?!(?i:{_BRACKET}))\[[0-?]{{0,32}}+[ -/]{{0,4}}+|(?<=\x9b)[0-9;]{{1,32}}+)[@-~]"
+    r"|(?<=\x1b)(?:[()*+][0-9A-Z]|[=>78cM]|\][^\x07\x1b\n]{0,200}+(?:\x07|\x1b\\)))"
+)
+"""What a terminal does not show behind a control character: a colour, a set of characters, a title or a link."""
 
 
 @cache

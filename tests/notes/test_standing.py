@@ -421,3 +421,69 @@ def test_a_shell_that_begins_anew_with_each_call_is_nowhere(folder: str) -> None
     assert len(folders(*went)) == 2
     assert folders(*went, *[f'cd "{folder}" && make'] * 2) == []
     assert folders(*went, "cd .. && make", "cd .. && make")[-1] == "cd .."
+
+
+JOB_77 = "start_job", {"n": "a"}, '{"job_id": "job-77", "status": "queued"}'
+SHELL_1 = "bash", {"command": "npm test", "run_in_background": True}, "Command running in background with ID: bash_1"
+
+
+def said_of_job(answer: str) -> tuple[str, dict[str, Any], str]:
+    return "get_job", {"job_id": "job-77"}, answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"job_id": "job-77", "counts": {"completed": 95, "failed": 0}, "status": "running"}',
+        '{"job_id": "job-77", "finished": false}',
+        '{"job_id": "job-77", "done": 3, "total": 10}',
+        '{"job_id": "job-77", "phase": "RUNNING", "last_line": "step 1 completed"}',
+        "job-77 is not done yet",
+    ],
+)
+def test_a_count_or_a_no_is_no_end(answer: str) -> None:
+    assert started(JOB_77, said_of_job(answer))
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        (JOB_77, said_of_job('{"job_id": "job-77", "status": "completed", "log": "db state: active"}')),
+        (SHELL_1, ("BashOutput", {"bash_id": "bash_1"}, "<status>completed</status>\nServer status: running")),
+        (shell("npm run dev &", "[1] 12345"), shell("kill 12345 && npm publish", "npm ERR! 403 Forbidden")),
+        (shell("npm run dev &", "[1] 12345"), shell("kill 12345; cat /x", "cat: /x: Permission denied")),
+    ],
+)
+def test_the_first_status_decides_and_another_command_s_refusal_does_not(start: Any, end: Any) -> None:
+    assert started(start, end) == []
+
+
+def test_a_list_of_ids_that_later_calls_use_is_no_start() -> None:
+    queue = shell("./queue.sh", "\n".join(f"job={n} user=ann" for n in range(7_000, 7_100)))
+    assert started(queue, ("job_log", {"job": "7001"}, "epoch 1")) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("git switch main && git pull", "Switched to branch 'main'\nerror: Your local changes to a.py would be lost"),
+        ("use shop; select id, error from jobs", "id | error\n1 | none"),
+        ("use shop; select * from nope", "ERROR 1146 (42S02) at line 1: Table 'shop.nope' doesn't exist"),
+        ("nvm use 20 && conda env list", "conda: command not found"),
+        ("pyenv shell 3.12 && pytest", "pyenv: pytest: command not found"),
+    ],
+)
+def test_what_a_later_command_says_is_no_refusal(command: str, answer: str) -> None:
+    [(_, place)] = where(ledger(shell(command, answer)).calls)
+    assert command.startswith((f"{place} &&", f"{place};"))
+
+
+@pytest.mark.parametrize(
+    "answer", ["Error handling - The Rust Book", "[ERROR] ads: x\n[ERROR] net::ERR_BLOCKED_BY_CLIENT"]
+)
+def test_a_page_that_loaded_is_where_the_agent_is(answer: str) -> None:
+    first, second = (
+        ("browser_navigate", {"url": "https://a/"}, "Home"),
+        ("browser_navigate", {"url": "https://b/"}, answer),
+    )
+    assert [words for _, words in where(ledger(first, second).calls)] == ["https://b/"]

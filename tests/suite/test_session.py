@@ -349,10 +349,12 @@ def test_a_call_nobody_asked_for_is_only_returned(ac):
         {"isError": True, "content": [{"type": "text", "text": "rate limit exceeded"}]},
         {"is_error": True, "reason": "rate limit exceeded"},
         '{"isError": true, "content": [{"type": "text", "text": "rate limit exceeded"}]}',
+        '{"isError": true, "message": "rate limit exceeded"}',
+        '{"is_error": true, "content": "rate limit exceeded"}',
         "meta=None content=[TextContent(type='text', text='rate limit exceeded')] isError=True",
         ToolResultBlock(id="", name="", output="rate limit exceeded", is_error=True),
     ],
-    ids=["protocol", "field", "text", "printed", "block"],
+    ids=["protocol", "field", "text", "other text", "text of a field", "printed", "block"],
 )
 def test_an_error_that_a_cacheable_tool_returns_is_not_kept(ac, error, mode):
     results = [error, {"isError": False, "content": [{"type": "text", "text": "sunny"}]}, "never reached"]

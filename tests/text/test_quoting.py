@@ -77,6 +77,9 @@ UNSEEN = (
     "\x08",
     "\x1b",
     "\x1b[2K",
+    "\x1b(B\x1b[m",
+    "\x1b]0;a title\x07",
+    "\x1b]8;;\x1b\\",
     " \x1b[0m\x1b[1;31m ",
     "\x9b2K",
 )
