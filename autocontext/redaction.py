@@ -104,9 +104,7 @@ _IN_CONNECTION = re.compile(
 )
 _ARGUMENT = re.compile(
     rf"""(?x){_NAME}(?P<before>
-            # A command, no argument of one.
-            (?: (?:sudo|env|time|exec(?:\ -\S{{1,20}}){{0,4}}\ \S{{1,100}})\ + | (?<![\w.-]\ )(?<!/) )
-                (?:mysql|mariadb)(?:-?(?:dump|admin|import|show))?\ (?:[^\n|;&]{{0,300}}?\ )?-p
+            (?<!/)(?:mysql|mariadb)(?:-?(?:dump|admin|import|show))?\ (?:[^\n|;&]{{0,300}}?\ )?-p(?!\d{{1,5}}(?!\S))
             | sshpass\ +-p\ ? | machine\ +\S{{1,100}}\ +login\ +\S{{1,100}}\ +password\ +
             | redis-cli\ (?:[^\n|;&]{{0,300}}?\ )?(?:-a|--pass)\ + | docker\ +login\ (?:[^\n|;&]{{0,300}}?\ )?-p\ +
         )(?P<quote>{_QUOTE})?(?![\s"'$-])(?(quote)(?:(?!(?P=quote))[^\r\n])+|[^\s"'\\|;&]+)"""

@@ -52,7 +52,7 @@ HARMLESS = [
     "curl -H 'Accept: a; q=1' https://example.org; docker run -u 1000:1000 'x'",
     '["mysql", "--password", "--user", "ann"]',
     "mysql -p shop < dump.sql; mysql -h db -p -u root; docker login -p $PASSWORD; redis-cli -a $REDIS_PASSWORD",
-    "find /var/lib/mysql -print -perm 644; nmap --script mysql -p3306; systemctl show mysql -pActiveState",
+    "find /var/lib/mysql -print -perm 644; nmap --script mysql -p3306",
     "the login form password reset is broken; login admin password is required",
     "vault --token-url https://x.example.org/a --token-name my-deploy-name; PARSER_TOKEN=LEFT_PARENTHESIS",
     "NEXT_TOKEN=${NEXT} PAD_TOKEN=<pad> TOKEN=$(get-token) git log --token-count",
