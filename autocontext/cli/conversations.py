@@ -53,11 +53,12 @@ class JsonLines(Generic[T]):
         # `open`, not Path.open: an OSError then names the path as the user wrote it.
         stdin = cast("BufferedReader", sys.stdin.buffer)
         with nullcontext(stdin) if self._path == "-" else open(self._path, "rb") as file:  # noqa: PTH123
-            other = file_kinds.not_json_lines(file.peek(file_kinds.HEAD)[: file_kinds.HEAD])
-            if other:
+            head = file.peek(file_kinds.HEAD)
+            if other := file_kinds.not_json_lines(head[: file_kinds.HEAD]):
                 raise InvalidMessage(f"{self.name}: not JSON lines; it looks like {file_kinds.named(other, self.name)}")
-            first = [*islice(file, _FIRST)]
-            if other := self._other_kind(first):
+            # A stream may wait for its next line: of that, only what is there already.
+            first = [*islice(file, _FIRST)] if file.seekable() else []
+            if other := self._other_kind(first or head.splitlines(keepends=True)[:_FIRST]):
                 raise InvalidMessage(
                     f"{self.name}: no conversations; it looks like {file_kinds.named(other, self.name)}"
                 )
