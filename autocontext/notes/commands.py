@@ -120,9 +120,11 @@ _HANDED_OUT = re.compile(
 """Words that say so without a status, beside what they hand out."""
 _HANDS_OUT = ("running with", "launched", "started with")
 """One of these is among them."""
+ENDED = "completed?|exited|finished|killed|terminated|stopped|cancell?ed|failed|done|succeeded"
+"""Words for what has come to its end, as part of a pattern."""
 _STATE = re.compile(
     rf"\b(?:status|state|phase)\b[\"']?\s{{0,3}}[:=>]\s{{0,3}}[\"']?(?:(?P<runs>{_BEGINNING}|pending|processing|active|working)"
-    r"|completed?|exited|finished|killed|terminated|stopped|cancell?ed|failed|done|succeeded|success|error)\b"
+    rf"|{ENDED}|success|error)\b"
     r"|\b(?P<words>still running|running with \w+ id)\b",
     re.IGNORECASE,
 )

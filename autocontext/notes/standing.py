@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from autocontext.messages import leaves
 from autocontext.notes.calls import MOST_MESSAGES, Call
-from autocontext.notes.commands import ends, found_at, handles, says_running, stops, to_use, was_refused
+from autocontext.notes.commands import ENDED, ends, found_at, handles, says_running, stops, to_use, was_refused
 from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _NEAR = 200
 """Characters around a handle in which a word says that what it names has ended."""
 _ENDED = re.compile(
     r"(?<!not )(?<!not yet )\b"
-    r"(?:completed?|exited|finished|killed|terminated|stopped|cancell?ed|failed|done|succeeded|no such process)\b"
+    rf"(?:{ENDED}|no such process)\b"
     r"(?![\"']\s{0,3}:\s{0,3}(?:false|null|\d))",  # a field that says no, or counts
     re.IGNORECASE,
 )
