@@ -160,19 +160,23 @@ class SqliteDatabase(Database):
         """Run one transaction on a connection that nobody else is using; a writing one after those of other writers."""
         transaction = partial(self._transaction, "BEGIN IMMEDIATE" if writes else "BEGIN", work)
         try:
-            try:
-                return self._lent(transaction)
-            except sqlite3.OperationalError as e:
-                if _primary_code(e) != sqlite3.SQLITE_READONLY:
-                    raise
-                # SQLite opens a file for reading only where it may not write: a new connection may write by now.
-                return self._lent(transaction)
+            return self._lent(transaction)
         except sqlite3.Error as e:
             raise self._translated(e) from e
         except UnicodeDecodeError as e:  # what SQLite quotes of a damaged table of contents
             raise StoreCorruptError(f"{self.name}: its tables are damaged; restore it from a backup") from e
 
     def _lent(self, use: Callable[[sqlite3.Connection], T]) -> T:
+        """Use a connection; another one if the first could only read."""
+        try:
+            return self._lent_once(use)
+        except sqlite3.OperationalError as e:
+            if _primary_code(e) != sqlite3.SQLITE_READONLY:
+                raise
+            # SQLite opens a file for reading only where it may not write: a new connection may write by now.
+            return self._lent_once(use)
+
+    def _lent_once(self, use: Callable[[sqlite3.Connection], T]) -> T:
         """Use a connection of the pool, which has it back unless the disk has failed it; or the one of `:memory:`."""
         if self._memory is not None:
             with self._alone:
