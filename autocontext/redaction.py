@@ -104,9 +104,9 @@ _IN_CONNECTION = re.compile(
 )
 _ARGUMENT = re.compile(
     rf"""(?x){_NAME}(?P<before>
-            (?<!/)(?:mysql|mariadb)(?:-?(?:dump|admin|import|show))?\ (?:[^\n|;&]{{0,300}}?\ )?-p(?!\d{{1,5}}(?!\S))
+            (?<!/)(?:mysql|mariadb)(?:-?(?:dump|admin|import|show))?\ (?:[^\n|;&]{{0,300}}?\ )??-p(?!\d{{1,5}}(?!\S))
             | sshpass\ +-p\ ? | machine\ +\S{{1,100}}\ +login\ +\S{{1,100}}\ +password\ +
-            | redis-cli\ (?:[^\n|;&]{{0,300}}?\ )?(?:-a|--pass)\ + | docker\ +login\ (?:[^\n|;&]{{0,300}}?\ )?-p\ +
+            | redis-cli\ (?:[^\n|;&]{{0,300}}?\ )??(?:-a|--pass)\ + | docker\ +login\ (?:[^\n|;&]{{0,300}}?\ )??-p\ +
         )(?P<quote>{_QUOTE})?(?![\s"'$-])(?(quote)(?:(?!(?P=quote))[^\r\n])+|[^\s"'\\|;&]+)"""
 )
 """Passwords that a program's own option takes, and those of a netrc."""

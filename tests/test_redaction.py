@@ -150,6 +150,12 @@ def test_hashes_ids_and_paths_stay(*, frame: str, value: str) -> None:
     assert redact_secrets(text) == text
 
 
+@pytest.mark.parametrize("kind", NAMED)
+def test_a_secret_that_stands_twice_in_a_line_goes_twice(kind: str) -> None:
+    text, secret = next((text, secret) for k, text, secret in named() if k == kind)
+    assert secret not in redact_secrets(f"{text} {text}")
+
+
 @given(
     kinds=st.lists(st.sampled_from([*KEYS, *NAMED]), min_size=1, max_size=6), between=st.sampled_from([" ", "\n", "; "])
 )
