@@ -43,6 +43,7 @@ HEADINGS = (SAID, REPLIES, PLAN, READ, WHERE, STARTED, CALLS, LOOKED, REASONS, N
 
 _GIVING = (LINES, LOOKED, REASONS, CALLS, REPLIES, PLAN, NOTES, READ, WHERE, STARTED)
 """The order in which parts lose lines if the text is too long, before the user's words."""
+_RULES = (RULE, CLAUSE)
 _RULES_SHARE = 0.60
 _STORIES_SHARE = 0.25
 """Most of a page for rules and longer sentences with something like a rule in them."""
@@ -161,10 +162,10 @@ class _Page:
         plan = self._claim_plan()
         self._add_standing()
         rules = max(int(self._budget * _RULES_SHARE), _RULES_LEAST)
-        for worth in (RULE, CLAUSE):
+        for worth in _RULES:
             rules -= self._add_sentences(worth, rules, brief=True)
         rules -= int(self._budget * (_RULES_SHARE - _STORIES_SHARE))
-        for worth in (RULE, CLAUSE):
+        for worth in _RULES:
             rules -= self._add_sentences(worth, rules, brief=False)
         self._add_notes()
         if self._focus:
@@ -273,11 +274,16 @@ class _Page:
     def _add_sentences(self, worth: int, most: int, *, brief: bool | None = None) -> int:
         """Add the user's sentences of this worth, newest first, up to `most` tokens; returns their tokens."""
         before = self._room.left
-        claim, sentences = self._claim_words(self._speech.sentences(worth, brief=brief))
+        items = self._speech.sentences(worth, brief=brief)
+        # Of rules their words alone: for what stands before them, less important lines go.
+        claim, sentences = self._claim(items, self._words) if worth in _RULES else self._claim_words(items)
         claim.take(min(most, self._said_budget))
         self._speech.choose(sentences[: claim.size])
         self._said_budget -= before - self._room.left
         return before - self._room.left
+
+    def _words(self, item: tuple[int, Sentence]) -> str:
+        return self._speech.text(*item)
 
     def _claim_words(self, items: Iterable[tuple[int, Sentence]]) -> tuple[Claim, list[tuple[int, Sentence]]]:
         """A claim for sentences of the user; without newlines, as an estimate rounds up the tokens of each short line.

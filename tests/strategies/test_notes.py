@@ -119,7 +119,7 @@ def test_a_note_that_was_tampered_with_breaks_no_fold(mark: object) -> None:
 
 
 @pytest.mark.slow
-def test_notes_of_folds_take_their_share_of_the_window_together_and_half_in_the_last_resort() -> None:
+def test_notes_of_folds_take_their_share_of_the_window_together_and_a_quarter_where_all_that_goes_is_needed() -> None:
     said = [m for i in range(60) for m in (user(f"Never touch the files in /srv/{i}/data. " * 3), assistant(LONG))]
     messages = [user("first"), *said[:60], system("stays"), *said[60:], user("now")]
 
@@ -128,7 +128,9 @@ def test_notes_of_folds_take_their_share_of_the_window_together_and_half_in_the_
 
     assert len(fold(messages, ledger_ratio=0.2)) == 2
     assert 200 < tokens() <= 800 + 2 * 100  # what size() says a note takes with its frame
-    assert tokens(last_resort=True) <= 400 + 2 * 100
+    whole, quarter = tokens(max_token=8_000), tokens(max_token=8_000, last_resort=True, tokens=10**6)
+    assert 1_000 < whole <= 1_600
+    assert 200 < quarter <= 400
 
 
 @pytest.mark.parametrize(("excess", "gone"), [(0, 2), (1, 3), (2, 4), (3, 5), (4, 6)])
