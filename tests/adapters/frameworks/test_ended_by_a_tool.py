@@ -20,7 +20,6 @@ from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
-from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from openai import AsyncOpenAI
 from pydantic import BaseModel
@@ -31,6 +30,7 @@ from autocontext.adapters.agentscope_v2 import AutoContextMiddleware as AgentSco
 from autocontext.adapters.langchain import AutoContextMiddleware as LangChainMiddleware
 from autocontext.adapters.openai_agents import AutoContextSession
 from autocontext.adapters.pydantic_ai import AutoContextCapability
+from tests.adapters.frameworks.test_langchain import chat_openai
 from tests.fakes.openai_server import FakeOpenAI, Reply, Turn
 
 agents.set_tracing_disabled(disabled=True)
@@ -103,7 +103,7 @@ async def test_pydantic_ai(server: FakeOpenAI) -> None:
 
 def test_langchain(server: FakeOpenAI) -> None:
     middleware = LangChainMiddleware()
-    model = ChatOpenAI(model="m", base_url=server.base_url, api_key="test-key", max_retries=0)
+    model = chat_openai(server.base_url)
     form = ToolStrategy(Disks)
     agent: Any = create_agent(model, [], middleware=[middleware], response_format=form, checkpointer=InMemorySaver())
     for question in QUESTIONS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
@@ -17,15 +18,31 @@ from tests.adapters.contract.suite import AdapterContract
 from tests.adapters.contract.usage import RefusalContract
 
 
+def chat_openai(base_url: str, *, api_key: str = "test-key", max_retries: int = 0, **named: Any) -> ChatOpenAI:
+    """A model whose connections end with each request.
+
+    Those of its own clients stay open beyond the loop of a test, until they are garbage in some later test.
+    """
+    limits = httpx.Limits(max_keepalive_connections=0)
+    return ChatOpenAI(
+        model="m",
+        base_url=base_url,
+        api_key=api_key,
+        max_retries=max_retries,
+        http_client=httpx.Client(limits=limits),
+        http_async_client=httpx.AsyncClient(limits=limits),
+        **named,
+    )
+
+
 class LangchainDriver:
     """An agent without a checkpointer: the middleware alone holds the session."""
 
     modes = ("sync", "sync stream", "async", "async stream")
 
     def __init__(self, setup: Setup) -> None:
-        model = ChatOpenAI(
-            model="m",
-            base_url=setup.base_url,
+        model = chat_openai(
+            setup.base_url,
             api_key=setup.api_key,
             timeout=setup.timeout,
             max_retries=setup.retries,
@@ -64,7 +81,7 @@ class LangchainDriver:
         return [m.model_dump(mode="json") for m in self._held]
 
     async def aclose(self) -> None:
-        """ChatOpenAI shares its clients."""
+        """Nothing is open."""
 
 
 LIMIT: Any = {"recursion_limit": 500}

@@ -41,6 +41,7 @@ from autocontext.errors import ConfigError
 from autocontext.stores import SqliteSessionStore
 from tests.adapters.contract.driver import ROOM, WINDOW
 from tests.adapters.contract.scripted_agent import ScriptedAgent, part_text, secret
+from tests.adapters.frameworks.test_langchain import chat_openai
 from tests.fakes import FakeOpenAI, Reply
 from tests.fakes.http_server import Raw
 
@@ -54,7 +55,7 @@ def server() -> Iterator[FakeOpenAI]:
 
 
 def model(server: FakeOpenAI) -> ChatOpenAI:
-    return ChatOpenAI(model="m", base_url=server.base_url, api_key="test-key", max_retries=0)
+    return chat_openai(server.base_url)
 
 
 def thread(name: str, **more: Any) -> Any:
