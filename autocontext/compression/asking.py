@@ -26,6 +26,7 @@ _FIRST_PAUSE = 0.5
 """Seconds before the first retry, doubled each time, then scattered so that clients do not march in step."""
 _LONGEST_PAUSE = 20.0
 _STATUS = re.compile(r"\bHTTP (\d{3})\b")
+_FRAME = re.compile(r"(?i)(?<=[^\r\n])\[(?:end of )?reference note")
 _WAYS_OUT = {
     **dict.fromkeys(("401", "403"), "Check the API key and what it may use"),
     **dict.fromkeys(("400", "404"), "Check the model's name and base_url"),
@@ -153,7 +154,8 @@ def _usable(reply: ModelReply, request: ModelRequest, limit: int) -> tuple[str, 
     text, problem = text_of(reply, request.prompt, limit)
     if text and rendering.repeats(text, request.prompt):
         return "", "the reply repeats the question"
-    return quoted(text), problem
+    # A frame of ours within a line is moved to a line of its own, which is quoted.
+    return quoted(_FRAME.sub(r"\n\g<0>", text)), problem
 
 
 def _seconds(asked: object, most: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import cache
 
 MARK = "> "
@@ -12,12 +13,21 @@ _CONTROLS = r"\0-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f"
 _BREAK, _OTHER = f"[{_BREAKS}]", f"[^{_BREAKS}]"
 _UNSEEN = (
     rf"{_CONTROLS} \t\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u1680\u17b4\u17b5"
-    r"\u180b-\u180f\u2000-\u200f\u202a-\u202f\u205f-\u206f\u3000\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0"
+    r"\u180b-\u180f\u2000-\u200f\u202a-\u202f\u205f-\u206f\u2800\u3000\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0"
     r"\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     r"\U000e0000-\U000e0fff"
 )
 """Blanks, the categories Cc (but for breaks), Cf and Cs, and what Unicode calls default-ignorable."""
 _BLANK = f"[{_UNSEEN}]"
+_HIDDEN = (
+    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    r"\ufeff\uffa0\U000e0000-\U000e0fff"
+)
+"""What nobody sees within a word."""
+_WITHIN = re.compile(f"[{_HIDDEN}]")
+_DISGUISE = re.compile(rf"[{_HIDDEN}\uff1c\uff21-\uff3d\uff41-\uff5a]")
+"""The same, and letters and brackets of another width."""
+_LINE = re.compile(rf"({_BREAK})({_OTHER}++)")
 _ANY_BREAK = re.compile(rf"\r\n|{_BREAK}")
 # Repetitions that cannot match in two ways are possessive ("*+"), so that none is tried again.
 _END = rf"{_BLANK}*+(?={_BREAK}|\Z"
@@ -77,7 +87,18 @@ def quoted(text: str, *, at_start: bool = True) -> str:
     text follows words of ours on their line.
     """
     # The engine finds a break ten times as fast as "a break or the beginning".
-    return _line().sub(rf"\1{MARK}\2", f"\n{text}" if at_start else text)[at_start:]
+    text = _line().sub(rf"\1{MARK}\2", f"\n{text}" if at_start else text)
+    if not text.isascii() and _DISGUISE.search(text):
+        text = _LINE.sub(_undisguised, text)
+    return text[at_start:]
+
+
+def _undisguised(line: re.Match[str]) -> str:
+    """A line, with the mark before it if it looks like ours to a reader."""
+    if not _DISGUISE.search(line[2]):
+        return line[0]
+    seen = unicodedata.normalize("NFKC", _WITHIN.sub("", line[2]))
+    return f"{line[1]}{MARK if _line().match(chr(10) + seen) else ''}{line[2]}"
 
 
 def quotation(text: str) -> str:
