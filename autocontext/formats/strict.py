@@ -6,6 +6,7 @@ as it came; these functions are for requests, and `from_openai` and its like, lo
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from autocontext.formats.blocks import carried_text
 from autocontext.formats.fields import ANTHROPIC, BLOCKS, CHAT, ITEMS, RESPONSES_INPUT, RESPONSES_OUTPUT, RESULT_BLOCKS
 from autocontext.formats.fitting import Fields, Fitting, Kinds
 from autocontext.formats.openai_chat import legacy_id
+from autocontext.formats.openai_parts import parsed
 from autocontext.messages import Msg
 
 SDK_FIELDS = "_sdk_fields"
@@ -127,12 +129,12 @@ def _with_calls(message: dict[str, Any]) -> dict[str, Any]:
         return message
     calls = [{"type": "function", **call} for call in message.get("tool_calls") or ()]
     if calls:
-        named = [{**call, call["type"]: _well_named(call.get(call["type"]))} for call in calls]
+        named = [{**call, call["type"]: _fit_call(call.get(call["type"]))} for call in calls]
         message = {**message, "tool_calls": named}
     elif "tool_calls" in message:
         message = {key: value for key, value in message.items() if key != "tool_calls"}
     if "function_call" in message:
-        message = {**message, "function_call": _well_named(message["function_call"])}
+        message = {**message, "function_call": _fit_call(message["function_call"])}
     return message
 
 
@@ -180,12 +182,18 @@ def _named(part: Any) -> str:
     return f"[{part.get('type') or 'part'}: {said}]" if said else carried_text(part, part.get("type") or "part")
 
 
-def _well_named(body: Any) -> Any:
-    """The body of a call; its tool's name, which a model may have made up, has only characters that services take."""
+def _fit_call(body: Any) -> Any:
+    """The body of a call as services take it, whatever the model made up: the characters of its name, its arguments.
+
+    Some services read the arguments of each call anew, and refuse all requests with a text that is no JSON object.
+    """
     if not isinstance(body, Mapping):
         return body
-    name = _NOT_IN_NAMES.sub("_", str(body.get("name")))[:_LONGEST_NAME] or "_"
-    return body if name == body.get("name") else {**body, "name": name}
+    fit = {"name": _NOT_IN_NAMES.sub("_", str(body.get("name")))[:_LONGEST_NAME] or "_"}
+    raw = body.get("arguments")
+    if isinstance(raw, str) and not (raw.strip() and parsed(raw) is not None):
+        fit["arguments"] = json.dumps({"arguments": raw}) if raw.strip() else "{}"  # as the block has it
+    return {**body, **fit}
 
 
 # --------------------------------------------------------------------------------------------------------- Responses
@@ -218,7 +226,7 @@ def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any] | None:
         elif value is None:
             item = {**item, key: ""}
     if item.get("type") in ("function_call", "custom_tool_call"):
-        item = _well_named(item)
+        item = _fit_call(item)
     try:
         return dict(fitting.fit(item, shape, ""))
     except InvalidMessage:
@@ -259,7 +267,7 @@ def _block(block: Any, fitting: Fitting, kinds: Kinds) -> Any:
     if kind == "tool_result" and isinstance(block.get("content"), list | tuple):
         block = {**block, "content": strict_blocks(block["content"], fitting, RESULT_BLOCKS)}
     if kind == "tool_use":
-        block = _well_named(block)
+        block = _fit_call(block)
     try:
         sent: Any = fitting.fit(block, kinds, "")
         sent = image_taken(sent) if kind == "image" else sent

@@ -1,5 +1,6 @@
 """What `add` accepts gives a request that a strict service takes, now and when the session is opened again."""
 
+import json
 import logging
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -319,3 +320,34 @@ def test_images_in_a_result_follow_it_in_a_message_of_the_user() -> None:
     assert [m["role"] for m in memory.to_openai()] == ["user", "assistant", "tool", "user"]
     strict_chat_service(memory.to_openai())
     assert memory.to_openai()[-1]["content"][-1] == image
+
+
+@pytest.mark.parametrize(
+    ("raw", "sent"),
+    [
+        ('{"path": "a.py", "content": "x', {"arguments": '{"path": "a.py", "content": "x'}),  # cut off by max_tokens
+        ('[{"city": "K\u00f6ln"}]', {"arguments": '[{"city": "K\u00f6ln"}]'}),
+        ('{"price": NaN}', {"arguments": '{"price": NaN}'}),
+        (" ", {}),
+        ("", {}),
+    ],
+)
+def test_arguments_that_are_no_object_are_sent_as_one(raw: str, sent: dict[str, Any]) -> None:
+    """DashScope, MiniMax, vLLM and others read the arguments of every call in a request."""
+    legacy = {"role": "assistant", "content": None, "function_call": {"name": "book", "arguments": raw}}
+    call = {"id": "c1", "type": "function", "function": {"name": "write", "arguments": raw}}
+    chat = [HELLO, legacy, {"role": "function", "name": "book", "content": "no"}]
+    chat += [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    chat += [{"role": "tool", "tool_call_id": "c1", "content": "Error: no JSON"}]
+    memory = AutoContextMemory()
+    memory.add(chat)
+    assert [json.loads(text) for text in _arguments(memory.to_openai())] == [sent, sent]
+    assert [json.loads(text) for text in _arguments(memory.to_responses())] == [sent, sent]
+    assert to_openai(memory.get_original_memory_msgs()) == chat
+
+
+def _arguments(found: Any) -> list[str]:
+    if isinstance(found, dict):
+        own = [found["arguments"]] if "arguments" in found else []
+        return own + [text for inner in found.values() for text in _arguments(inner)]
+    return [text for inner in found for text in _arguments(inner)] if isinstance(found, list) else []
