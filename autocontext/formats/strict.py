@@ -125,6 +125,8 @@ def _with_parts(message: dict[str, Any], fitting: Fitting) -> dict[str, Any]:
 
 
 def _with_calls(message: dict[str, Any]) -> dict[str, Any]:
+    if message["role"] == "function":
+        return _fit_call(message)  # type: ignore[no-any-return]
     if message["role"] != "assistant":
         return message
     calls = [{"type": "function", **call} for call in message.get("tool_calls") or ()]
@@ -203,7 +205,21 @@ def strict_items(items: Iterable[dict[str, Any]], known: frozenset[str] = frozen
     fitted = [(item, _item(item, fitting)) for item in items]
     # With its other half: a call without a result, and a result without a call, is refused.
     told = {str(item["call_id"]) for item, sent in fitted if sent is None and "call_id" in item}
-    return [_told(item) if sent is None or str(item.get("call_id")) in told else sent for item, sent in fitted]
+    return _once(_told(item) if sent is None or str(item.get("call_id")) in told else sent for item, sent in fitted)
+
+
+def _once(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items, each id once, as the service demands: an answer may be added again when a program starts again."""
+    seen: set[str] = set()
+    sent = []
+    for item in items:
+        own = str(item.get("id") or "")
+        if own not in seen:
+            sent.append(item)
+        elif (shape := ITEMS.by_type.get(item.get("type", ""))) is None or "id" not in shape.needed:
+            sent.append({key: value for key, value in item.items() if key != "id"})
+        seen.update([own] if own else [])
+    return sent
 
 
 def _told(item: dict[str, Any]) -> dict[str, Any]:
@@ -242,6 +258,10 @@ def _typed(part: Any, text_type: str) -> Any:
 
 
 # --------------------------------------------------------------------------------------------------------- Anthropic
+_SPOKEN = Kinds({kind: shape for kind, shape in BLOCKS.by_type.items() if kind not in ("image", "document")})
+"""What the assistant's messages may hold."""
+
+
 def strict_anthropic(messages: Iterable[dict[str, Any]], known: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
     """Anthropic messages without what the API refuses: also keys of replies, and texts of blanks alone."""
     fitting = Fitting(repair=True, known=known)
@@ -249,7 +269,7 @@ def strict_anthropic(messages: Iterable[dict[str, Any]], known: frozenset[str] =
     for message in messages:
         content = message["content"]
         if not isinstance(content, str):
-            content = strict_blocks(content, fitting)
+            content = strict_blocks(content, fitting, _SPOKEN if message["role"] == "assistant" else BLOCKS)
         if content and (not isinstance(content, str) or content.strip()):
             sent.append({"role": message["role"], "content": content})
     return sent
