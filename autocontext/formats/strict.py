@@ -19,6 +19,7 @@ from autocontext.formats.fields import ANTHROPIC, BLOCKS, CHAT, ITEMS, RESPONSES
 from autocontext.formats.fitting import Fields, Fitting, Kinds
 from autocontext.formats.openai_chat import legacy_id
 from autocontext.formats.openai_parts import parsed
+from autocontext.formats.sendable import as_json
 from autocontext.messages import Msg
 
 SDK_FIELDS = "_sdk_fields"
@@ -210,15 +211,16 @@ def strict_items(items: Iterable[dict[str, Any]], known: frozenset[str] = frozen
 
 def _once(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The items, each id once, as the service demands: an answer may be added again when a program starts again."""
-    seen: set[str] = set()
+    seen: set[tuple[Any, Any]] = set()  # with the type: a result may have the id of its call
     sent = []
     for item in items:
-        own = str(item.get("id") or "")
-        if own not in seen:
+        own = item.get("type"), item.get("id")
+        shape = ITEMS.by_type.get(str(own[0]))
+        if own[1] is None or own not in seen:
             sent.append(item)
-        elif (shape := ITEMS.by_type.get(item.get("type", ""))) is None or "id" not in shape.needed:
+        elif shape is None or "id" not in shape.needed:
             sent.append({key: value for key, value in item.items() if key != "id"})
-        seen.update([own] if own else [])
+        seen.add(own)
     return sent
 
 
@@ -241,6 +243,8 @@ def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any] | None:
             item = {**item, key: parts or ""}
         elif value is None:
             item = {**item, key: ""}
+    elif item.get("output") is not None:  # of a shell: read from the result's text, with its escapes
+        item = {**item, "output": as_json(item["output"])}
     if item.get("type") in ("function_call", "custom_tool_call"):
         item = _fit_call(item)
     try:
