@@ -121,7 +121,7 @@ def _turn_of_dict(message: Mapping[str, Any], i: int) -> _Turn:
         turn.results.append(f"function:{name}")
     if role == "assistant":
         turn.calls.extend(_calls_of_dict(message, i))
-        turn.says = turn.says or any(message.get(k) for k in ("refusal", "audio"))
+        turn.says = turn.says or any(message.get(k) for k in ("refusal", "audio", "images"))
     else:
         _require(not message.get("tool_calls"), i, f"a {role} message calls tools; only the assistant may")
     return turn
