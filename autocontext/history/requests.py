@@ -18,6 +18,8 @@ from autocontext.messages import (
     is_user_turn,
 )
 
+_HOLD_ITEMS = ("item", "kind", "whole")
+"""What blocks remember of items of the Responses API: see `formats.openai_responses`."""
 _LONGEST_OUTPUT = 64
 """Messages before one in which its reasoning is looked for: the parts of an output and the results among them."""
 
@@ -101,9 +103,9 @@ def _without_ids(msg: Msg) -> Msg:
 
 
 def _without_id(block: Any) -> Any:
-    known = block.metadata.get(RESPONSES_HINTS) or {}
-    holders = {key: known[key] for key in ("item", "kind", "whole") if "id" in (known.get(key) or ())}
-    bare = {key: {k: v for k, v in item.items() if k != "id"} for key, item in holders.items()}
-    return (
-        block.model_copy(update={"metadata": {**block.metadata, RESPONSES_HINTS: {**known, **bare}}}) if bare else block
-    )
+    known = block.metadata.get(RESPONSES_HINTS)
+    items = [(key, item) for key, item in known.items() if key in _HOLD_ITEMS] if isinstance(known, dict) else []
+    bare = {key: {k: v for k, v in item.items() if k != "id"} for key, item in items if "id" in item}
+    if not bare:
+        return block
+    return block.model_copy(update={"metadata": {**block.metadata, RESPONSES_HINTS: {**known, **bare}}})
