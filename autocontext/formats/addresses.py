@@ -25,7 +25,7 @@ def is_base64(data: str) -> bool:
 
 
 def image_address(url: str) -> str:
-    """The address of an image as services take it; "" for a local file, and for data that is empty or no base64.
+    """The address of an image as services take it; "" for a local file, and for data that is no base64 of an image.
 
     Base64 alone gets what stands before it, if it begins as images do.
     """
@@ -36,5 +36,6 @@ def image_address(url: str) -> str:
     if url[:5].lower() == "data:":
         head, _, data = url.partition(",")
         data = plain_base64(data)
-        return f"{head},{data}" if head.lower().endswith(";base64") and is_base64(data) else ""
+        is_image = head[5:].lower().startswith("image/") and not head[5:].lower().startswith("image/svg")
+        return f"{head},{data}" if is_image and head.lower().endswith(";base64") and is_base64(data) else ""
     return url if _ADDRESS.match(url) else ""

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.anthropic_rules import blocks_of, keep_marks, results_first, user_first
+from autocontext.formats.anthropic_rules import EMPTY, blocks_of, keep_marks, results_first, user_first
 from autocontext.formats.blocks import block_first, carried_text, carries, compaction_block, file_mark, hints, remember
 from autocontext.formats.call_ids import named_results, with_own_ids
 from autocontext.formats.openai_parts import kind_of, put_back, read_all, read_at, read_each, rest, stand_in, text_at
@@ -190,6 +190,9 @@ def sendable_messages(messages: Iterable[Msg], marks: int = _MARKS - 1) -> list[
     """
     msgs = with_own_ids(as_messages(messages), lambda use: _ID.fullmatch(use.id) is not None, in_all=True)
     sent = user_first(results_first(strict_anthropic(to_anthropic(msgs), allowed(msgs))))
+    last = next((msg.role for msg in reversed(msgs) if msg.role != "system"), "")
+    if last == "user" and (not sent or sent[-1]["role"] == "assistant"):  # which Claude would go on writing
+        sent.append({"role": "user", "content": EMPTY})
     keep_marks((block for message in sent for block in blocks_of(message)), marks)
     return sent
 

@@ -10,6 +10,8 @@ from autocontext.formats.blocks import source_of
 
 BEGINS = "[The conversation begins with the assistant:]"
 """What stands in the user's place where the assistant speaks first, which the API refuses."""
+EMPTY = "[empty message]"
+"""What stands for a last message of the user that holds blanks alone, which the API refuses: speech without words."""
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 

@@ -10,7 +10,7 @@ services add (`reasoning_content`, `video_url`, ...).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -114,6 +114,8 @@ def _read_assistant(message: Mapping[str, Any]) -> tuple[list[Any], list[Any], s
     after: list[Any] = []
     if "refusal" in used:
         after.append(TextBlock(text=message["refusal"], metadata=remember(key="refusal")))
+    if not (isinstance(said := message.get("content"), list | tuple) or str(said or "").strip()):
+        after += _read_shown(message)
     calls = message.get("tool_calls")
     if calls is not None and not isinstance(calls, list | tuple):
         raise InvalidMessage(f"tool_calls: must be a list or null, not {kind_of(calls)}")
@@ -125,6 +127,15 @@ def _read_assistant(message: Mapping[str, Any]) -> tuple[list[Any], list[Any], s
         block = read_at("function_call", _read_legacy_call, object_at(message, "function_call"))
         after.append(block.model_copy(update={"metadata": remember(legacy=True, **hints(block))}))
     return before, after, used
+
+
+def _read_shown(message: Mapping[str, Any]) -> Iterator[TextBlock]:
+    """What an answer without a text says: the words of its sound, or a line in the place of its images."""
+    audio, images = message.get("audio"), message.get("images")
+    if audio and isinstance(audio, Mapping):
+        yield TextBlock(text=str(audio.get("transcript") or "[audio]"), metadata=remember(key="audio"))
+    if images and isinstance(images, list | tuple):
+        yield TextBlock(text=" ".join(["[image]"] * len(images)), metadata=remember(key="images"))
 
 
 def _read_legacy_call(body: Mapping[str, Any]) -> ToolUseBlock:
@@ -190,21 +201,24 @@ def _write_spoken(msg: Msg) -> dict[str, Any] | None:
     known = hints(msg)
     blocks = [b for b in msg.content if not isinstance(b, ToolResultBlock)]
     role = "assistant" if msg.tool_uses else "user" if msg.role == "tool" else msg.role
-    keyed, others = _split(blocks, role)
+    remembered = put_back({}, known.get("extra"), _ABOUT_THE_TEXT if is_rewritten(msg) else ())
+    keyed, others = _split(blocks, role, remembered)
     content = _write_content(others, role, known.get("content"), calls=bool(msg.tool_uses))
     message: dict[str, Any] = {"role": "developer" if known.get("role") == "developer" and role == "system" else role}
     message |= content | keyed | _write_calls(msg.tool_uses)
     if known.get("named") or (msg.role == role and _sendable(msg.name, role)):
         message["name"] = msg.name
-    remembered = put_back({}, known.get("extra"), _ABOUT_THE_TEXT if is_rewritten(msg) else ())
     silent = not (others or keyed or msg.tool_uses or remembered or known.get("content"))
     if silent and (role == "assistant" or msg.role == "tool" or msg.tool_results):
         return None  # services refuse an empty message, and nothing is lost with it
     return put_back(message, remembered)
 
 
-def _split(blocks: Sequence[Any], role: str) -> tuple[dict[str, str], list[Part]]:
-    """Texts that have a key of their own in an assistant's message, and the blocks of its content."""
+def _split(blocks: Sequence[Any], role: str, remembered: Collection[str]) -> tuple[dict[str, str], list[Part]]:
+    """Texts that have a key of their own in an assistant's message, and the blocks of its content.
+
+    Those that say what one of the `remembered` keys holds are neither.
+    """
     keyed: dict[str, list[str]] = {}
     parts: list[Part] = []
     for block in blocks:
@@ -213,7 +227,7 @@ def _split(blocks: Sequence[Any], role: str) -> tuple[dict[str, str], list[Part]
             keyed.setdefault(key, []).append(block.thinking)
         elif isinstance(block, TextBlock) and key == "refusal":
             keyed.setdefault(key, []).append(block.text)
-        elif isinstance(block, TextBlock | Media):
+        elif isinstance(block, TextBlock | Media) and key not in remembered:
             parts.append(block)
     return {key: "\n".join(texts) for key, texts in keyed.items()}, parts
 

@@ -125,13 +125,13 @@ class ProviderMessages(DoesSteps):
         A context that does not fit its window is given all the same, with a warning; `strict` raises
         ContextOverflowError naming the largest part instead.
         """
-        return (yield from self._context("", _chat, strict=strict))
+        return (yield from self._context("", chat_request, strict=strict))
 
     to_openai, ato_openai = sync_and_async(_to_openai)
 
     def _to_responses(self, *, strict: bool = False) -> Flow[list[dict[str, Any]]]:
         """The context as items of OpenAI's Responses API; compresses first."""
-        return (yield from self._context("openai", _items, strict=strict))
+        return (yield from self._context("openai", items_request, strict=strict))
 
     to_responses, ato_responses = sync_and_async(_to_responses)
 
@@ -162,13 +162,15 @@ class ProviderMessages(DoesSteps):
         return named_results(msgs, self._names_of_calls(before) if before else {})
 
 
-def _chat(msgs: list[Msg]) -> list[dict[str, Any]]:
+def chat_request(msgs: list[Msg]) -> list[dict[str, Any]]:
+    """Messages that are `sendable` as OpenAI chat messages that strict services take."""
     # Long ids stay as they are: this format goes back to the service that gave them, and some hold what it needs.
     sent = with_own_ids(msgs)
     return strict_chat(write_chat(sent, media_after=True), allowed(sent))
 
 
-def _items(msgs: list[Msg]) -> list[dict[str, Any]]:
+def items_request(msgs: list[Msg]) -> list[dict[str, Any]]:
+    """Messages that are `sendable` as items that the Responses API takes."""
     # An id that came from this API goes back to it as it came.
     sent = with_own_ids(msgs, lambda use: KEY in use.metadata or 1 <= len(use.id) <= _LONGEST_ID)
     return strict_items(to_responses(sent), allowed(sent))

@@ -26,7 +26,7 @@ from autocontext.messages import (
     is_tool_message,
     leads_on,
 )
-from autocontext.text.chat_rules import first_violation
+from autocontext.text.chat_rules import first_violation, says
 from autocontext.text.quoting import quotation
 from autocontext.text.rendering import one_line
 
@@ -48,7 +48,7 @@ def sendable(messages: Iterable[Msg]) -> list[Msg]:
     to; an assistant message that says nothing is left out. Half a surrogate pair, NaN and infinity, which no JSON body
     can carry, are written as `\ud800`, "nan" and "inf".
     """
-    msgs = [m if _fits_json(m) else _as_json(m) for m in as_messages(messages)]
+    msgs = [m if _fits_json(m) else as_json(m) for m in as_messages(messages)]
     if first_violation(msgs) is None:
         return msgs
     return [msg for _, msg in sorted(_placed(with_own_ids(_with_reasoning(msgs))), key=itemgetter(0))]
@@ -83,16 +83,17 @@ def _fits_json(value: Any) -> bool:
     return not isinstance(value, list | tuple) or all(map(_fits_json, value))
 
 
-def _as_json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
+    """A value as JSON can hold it, of which each text is one that can be sent."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, float):
         return value if isfinite(value) else str(value)
     if isinstance(value, BaseModel):
-        return type(value).model_validate(_as_json(vars(value)))
+        return type(value).model_validate(as_json(vars(value)))
     if isinstance(value, dict):
-        return {_as_json(key): _as_json(inner) for key, inner in value.items()}
-    return [_as_json(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {as_json(key): as_json(inner) for key, inner in value.items()}
+    return [as_json(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _placed(msgs: list[Msg]) -> Iterator[tuple[int, Msg]]:
@@ -118,7 +119,7 @@ def _placed(msgs: list[Msg]) -> Iterator[tuple[int, Msg]]:
         if not msg.tool_results and msg.role != "tool":
             if msg.role != "assistant" or _says(msg):
                 yield at, msg
-        elif any(not isinstance(b, ThinkingBlock) for b in said):
+        elif any(says(b) if msg.tool_results else not isinstance(b, ThinkingBlock) for b in said):
             yield at, _with(msg, "user", said)
 
 
@@ -190,4 +191,4 @@ def _with(msg: Msg, role: str, content: tuple[object, ...], number: int = 0) -> 
 
 
 def _says(msg: Msg) -> bool:
-    return any(b.text.strip() if isinstance(b, TextBlock) else not isinstance(b, ThinkingBlock) for b in msg.content)
+    return any(map(says, msg.content))

@@ -6,6 +6,7 @@ as it came; these functions are for requests, and `from_openai` and its like, lo
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,6 +18,8 @@ from autocontext.formats.blocks import carried_text
 from autocontext.formats.fields import ANTHROPIC, BLOCKS, CHAT, ITEMS, RESPONSES_INPUT, RESPONSES_OUTPUT, RESULT_BLOCKS
 from autocontext.formats.fitting import Fields, Fitting, Kinds
 from autocontext.formats.openai_chat import legacy_id
+from autocontext.formats.openai_parts import parsed
+from autocontext.formats.sendable import as_json
 from autocontext.messages import Msg
 
 SDK_FIELDS = "_sdk_fields"
@@ -123,16 +126,18 @@ def _with_parts(message: dict[str, Any], fitting: Fitting) -> dict[str, Any]:
 
 
 def _with_calls(message: dict[str, Any]) -> dict[str, Any]:
+    if message["role"] == "function":
+        return _fit_call(message)  # type: ignore[no-any-return]
     if message["role"] != "assistant":
         return message
     calls = [{"type": "function", **call} for call in message.get("tool_calls") or ()]
     if calls:
-        named = [{**call, call["type"]: _well_named(call.get(call["type"]))} for call in calls]
+        named = [{**call, call["type"]: _fit_call(call.get(call["type"]))} for call in calls]
         message = {**message, "tool_calls": named}
     elif "tool_calls" in message:
         message = {key: value for key, value in message.items() if key != "tool_calls"}
     if "function_call" in message:
-        message = {**message, "function_call": _well_named(message["function_call"])}
+        message = {**message, "function_call": _fit_call(message["function_call"])}
     return message
 
 
@@ -180,12 +185,18 @@ def _named(part: Any) -> str:
     return f"[{part.get('type') or 'part'}: {said}]" if said else carried_text(part, part.get("type") or "part")
 
 
-def _well_named(body: Any) -> Any:
-    """The body of a call; its tool's name, which a model may have made up, has only characters that services take."""
+def _fit_call(body: Any) -> Any:
+    """The body of a call as services take it, whatever the model made up: the characters of its name, its arguments.
+
+    Some services read the arguments of each call anew, and refuse all requests with a text that is no JSON object.
+    """
     if not isinstance(body, Mapping):
         return body
-    name = _NOT_IN_NAMES.sub("_", str(body.get("name")))[:_LONGEST_NAME] or "_"
-    return body if name == body.get("name") else {**body, "name": name}
+    fit = {"name": _NOT_IN_NAMES.sub("_", str(body.get("name")))[:_LONGEST_NAME] or "_"}
+    raw = body.get("arguments")
+    if isinstance(raw, str) and not (raw.strip() and parsed(raw) is not None):
+        fit["arguments"] = json.dumps({"arguments": raw}) if raw.strip() else "{}"  # as the block has it
+    return {**body, **fit}
 
 
 # --------------------------------------------------------------------------------------------------------- Responses
@@ -195,7 +206,22 @@ def strict_items(items: Iterable[dict[str, Any]], known: frozenset[str] = frozen
     fitted = [(item, _item(item, fitting)) for item in items]
     # With its other half: a call without a result, and a result without a call, is refused.
     told = {str(item["call_id"]) for item, sent in fitted if sent is None and "call_id" in item}
-    return [_told(item) if sent is None or str(item.get("call_id")) in told else sent for item, sent in fitted]
+    return _once(_told(item) if sent is None or str(item.get("call_id")) in told else sent for item, sent in fitted)
+
+
+def _once(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items, each id once, as the service demands: an answer may be added again when a program starts again."""
+    seen: set[tuple[Any, Any]] = set()  # with the type: a result may have the id of its call
+    sent = []
+    for item in items:
+        own = item.get("type"), item.get("id")
+        shape = ITEMS.by_type.get(str(own[0]))
+        if own[1] is None or own not in seen:
+            sent.append(item)
+        elif shape is None or "id" not in shape.needed:
+            sent.append({key: value for key, value in item.items() if key != "id"})
+        seen.add(own)
+    return sent
 
 
 def _told(item: dict[str, Any]) -> dict[str, Any]:
@@ -217,8 +243,10 @@ def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any] | None:
             item = {**item, key: parts or ""}
         elif value is None:
             item = {**item, key: ""}
+    elif item.get("output") is not None:  # of a shell: read from the result's text, with its escapes
+        item = {**item, "output": as_json(item["output"])}
     if item.get("type") in ("function_call", "custom_tool_call"):
-        item = _well_named(item)
+        item = _fit_call(item)
     try:
         return dict(fitting.fit(item, shape, ""))
     except InvalidMessage:
@@ -234,6 +262,10 @@ def _typed(part: Any, text_type: str) -> Any:
 
 
 # --------------------------------------------------------------------------------------------------------- Anthropic
+_SPOKEN = Kinds({kind: shape for kind, shape in BLOCKS.by_type.items() if kind not in ("image", "document")})
+"""What the assistant's messages may hold."""
+
+
 def strict_anthropic(messages: Iterable[dict[str, Any]], known: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
     """Anthropic messages without what the API refuses: also keys of replies, and texts of blanks alone."""
     fitting = Fitting(repair=True, known=known)
@@ -241,7 +273,7 @@ def strict_anthropic(messages: Iterable[dict[str, Any]], known: frozenset[str] =
     for message in messages:
         content = message["content"]
         if not isinstance(content, str):
-            content = strict_blocks(content, fitting)
+            content = strict_blocks(content, fitting, _SPOKEN if message["role"] == "assistant" else BLOCKS)
         if content and (not isinstance(content, str) or content.strip()):
             sent.append({"role": message["role"], "content": content})
     return sent
@@ -259,7 +291,7 @@ def _block(block: Any, fitting: Fitting, kinds: Kinds) -> Any:
     if kind == "tool_result" and isinstance(block.get("content"), list | tuple):
         block = {**block, "content": strict_blocks(block["content"], fitting, RESULT_BLOCKS)}
     if kind == "tool_use":
-        block = _well_named(block)
+        block = _fit_call(block)
     try:
         sent: Any = fitting.fit(block, kinds, "")
         sent = image_taken(sent) if kind == "image" else sent

@@ -131,6 +131,8 @@ class Snapshot(_Entry):
     """Originals that a framework's list had no more."""
     ended: int = Field(default=0, ge=0, exclude_if=lambda ended: not ended)
     """The originals that were there when a run ended last."""
+    edited: tuple[str, ...] = Field(default=(), exclude_if=lambda edited: not edited)
+    """UUIDs of offload entries whose note is gone: only the caller's own are returned with the notes in them."""
 
     @property
     def notes(self) -> frozenset[str]:

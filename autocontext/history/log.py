@@ -270,7 +270,7 @@ class Log:
         self._set_view(id_ for id_ in entry.view if id_ in self.place or not is_ledger(self.messages[id_]))
         self.offloads = dict(entry.offloads)
         self.events = list(entry.events)
-        self._edit_uuids = {str(e.metadata["uuid"]) for e in entry.events if "uuid" in e.metadata}
+        self._edit_uuids = _named_by(entry.events) | {*entry.edited}
         self.compactions = {id_ for id_, m in entry.messages.items() if compacted_by(m)}
         counts = {e.compressed_message_id: e.compressed_message_count for e in entry.events}
         for id_, m in entry.messages.items():
@@ -283,6 +283,12 @@ class Log:
                 tail = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
                 self.replaced[id_] = entry.replaced.get(id_, tail)
         return ViewChange(added=tuple(self.view_ids), all_new=True)
+
+    def orphaned(self, kept: Container[str]) -> tuple[str, ...]:
+        """The entries that edits made, but for those that the messages that are kept, or events, name."""
+        named = {m.origin.uuid for id_ in self.replaced if id_ in kept and (m := self.messages[id_]).origin is not None}
+        named |= _named_by(self.events)
+        return tuple(uuid for uuid in self.offloads if uuid in self._edit_uuids and uuid not in named)
 
     def shared(self) -> dict[str, tuple[str, ...]]:
         """The replaced ids of notes that share an offload entry with a later edit, whose ids come last in it."""
@@ -407,4 +413,10 @@ class Log:
             pinned=tuple(self.pins),
             taken_back=tuple(id_ for id_ in self.original if id_ in self.taken_back),
             ended=self.ended,
+            edited=self.orphaned(self.messages),
         )
+
+
+def _named_by(events: Iterable[CompressionEvent]) -> set[str]:
+    """The UUIDs of edits without a note, which their events name."""
+    return {str(event.metadata["uuid"]) for event in events if "uuid" in event.metadata}

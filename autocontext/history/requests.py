@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from operator import is_not
+from typing import Any
 
 from autocontext.history.log import Log
-from autocontext.messages import Msg, is_compressed, is_final_reply, is_note, is_reasoning, is_recall, is_user_turn
+from autocontext.messages import (
+    RESPONSES_HINTS,
+    Msg,
+    is_compressed,
+    is_final_reply,
+    is_note,
+    is_reasoning,
+    is_recall,
+    is_user_turn,
+)
+
+_HOLD_ITEMS = ("item", "kind", "whole")
+"""What blocks remember of items of the Responses API: see `formats.openai_responses`."""
+_LONGEST_OUTPUT = 64
+"""Messages before one in which its reasoning is looked for: the parts of an output and the results among them."""
 
 
 def open_request(log: Log) -> Msg | None:
@@ -45,10 +60,52 @@ def _is_answer(msg: Msg) -> bool:
 def without_lost_reasoning(log: Log, messages: Sequence[Msg]) -> Iterator[Msg]:
     """The messages of a request; without reasoning that was added by itself and whose next message is not in them.
 
-    A framework's list may have lost that one only, and services take reasoning with nothing else behind it.
+    A framework's list may have lost that one only, and services take reasoning with nothing else behind it. Output
+    whose reasoning is not in them has no ids: by those the service knows which reasoning it demands.
     """
-    for msg, following in zip_longest(messages, messages[1:]):
-        place = log.place.get(msg.id) if is_reasoning(msg) else None
-        led_to = log.original[place + 1 : place + 2] if place is not None else []
-        if not led_to or (following is not None and log.stands_for(following.id, led_to)):
-            yield msg
+    kept = [msg for at, msg in enumerate(messages) if not is_reasoning(msg) or _leads_to_next(log, messages, at)]
+    thought = log.numbers(msg.id for msg in kept if _thinks(msg))
+    for msg in kept:
+        bare = msg if msg.role != "assistant" or _thinks(msg) else _without_ids(msg)
+        before = None if bare is msg else _thought_before(log, msg)
+        yield msg if before is None or before in thought else bare
+
+
+def _leads_to_next(log: Log, messages: Sequence[Msg], at: int) -> bool:
+    """Whether reasoning that was added by itself has behind it what it led to, or may still lead to something."""
+    place = log.place.get(messages[at].id, len(log.original))
+    behind = (log.original[i] for i in range(place + 1, len(log.original)))
+    led_to = next((id_ for id_ in behind if not is_reasoning(log.messages[id_])), None)
+    if led_to is None:
+        return True
+    following = next((messages[i] for i in range(at + 1, len(messages)) if not is_reasoning(messages[i])), None)
+    return following is not None and following.role == "assistant" and log.stands_for(following.id, [led_to])
+
+
+def _thinks(msg: Msg) -> bool:
+    return any(block.type == "thinking" for block in msg.content)
+
+
+def _thought_before(log: Log, output: Msg) -> int | None:
+    """The number of the reasoning that stands before an original; None without any, as then it needs none."""
+    number = next(iter(log.numbers([output.id])), 1)
+    for n in range(number - 1, max(0, number - 1 - _LONGEST_OUTPUT), -1):
+        msg = log.messages[log.original[n - 1]]
+        if _thinks(msg):
+            return log.place.get(msg.id, n - 1) + 1  # the first of copies that have one id
+    return None
+
+
+def _without_ids(msg: Msg) -> Msg:
+    """The message without the ids that the service gave to the items of its output; itself if it has none."""
+    content = [_without_id(block) for block in msg.content]
+    return msg.model_copy(update={"content": tuple(content)}) if any(map(is_not, content, msg.content)) else msg
+
+
+def _without_id(block: Any) -> Any:
+    known = block.metadata.get(RESPONSES_HINTS)
+    items = [(key, item) for key, item in known.items() if key in _HOLD_ITEMS] if isinstance(known, dict) else []
+    bare = {key: {k: v for k, v in item.items() if k != "id"} for key, item in items if "id" in item}
+    if not bare:
+        return block
+    return block.model_copy(update={"metadata": {**block.metadata, RESPONSES_HINTS: {**known, **bare}}})

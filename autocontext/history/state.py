@@ -50,6 +50,8 @@ def dump(log: Log) -> dict[str, Any]:
         state["taken_back"] = taken_back
     if log.ended:
         state["ended"] = log.ended
+    if edited := log.orphaned(referenced):
+        state["edited"] = list(edited)
     return state
 
 
@@ -89,6 +91,7 @@ def _load(state: Mapping[str, Any]) -> Snapshot:
         pinned=_at(state, "pinned", in_view, "working_memory_storage"),
         taken_back=_at(state, "taken_back", originals, "original_memory_storage"),
         ended=_ended(state, len(originals)),
+        edited=_edited(state),
         offloads={uuid: table.place(messages, "offload_context", uuid) for uuid, messages in offloads.items()},
         messages=table.messages,
         events=events,
@@ -109,6 +112,13 @@ def _ended(state: Mapping[str, Any], most: int) -> int:
     if type(ended) is not int or not 0 <= ended <= most:
         raise StateError(f"state.ended must be a number of messages up to {most}, of original_memory_storage")
     return ended
+
+
+def _edited(state: Mapping[str, Any]) -> tuple[str, ...]:
+    edited = state.get("edited", [])
+    if not isinstance(edited, list) or not all(uuid in state["offload_context"] for uuid in map(str, edited)):
+        raise StateError("state.edited must be a list of UUIDs of offload_context")
+    return tuple(map(str, edited))
 
 
 class _Messages:

@@ -25,6 +25,7 @@ from autocontext.messages import (
     is_final_reply,
     is_note,
     is_pinned,
+    is_reasoning,
     is_tool_message,
     is_user_turn,
     leads_on,
@@ -164,14 +165,15 @@ class _Pairs:
         self.last = list(range(size))
         """Largest index among a message and its results; len(messages) when a call of it waits for its result.
 
-        Of reasoning that was added by itself, that of what it led to.
+        Of reasoning that was added by itself, that of its whole output: all of it is refused without the reasoning.
         """
         self._reasoning = [i for i, pair in enumerate(pairwise(messages)) if leads_on(*pair)]
         for pair in self.answers:
             self.first[pair.result] = min(self.first[pair.result], pair.call)
             self.last[pair.call] = pair.result
         for i in self._reasoning:
-            self.last[i] = i + 1
+            behind = (k for k in range(i + 2, size) if messages[k].role != "assistant" or is_reasoning(messages[k]))
+            self.last[i] = next(behind, size) - 1
         start = passed(messages) if orphans or unanswered else 0
         for i, _ in orphans:
             self.first[i] = -1 if i >= start else self.first[i]

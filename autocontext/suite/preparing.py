@@ -11,7 +11,8 @@ from autocontext.content import queries as contents
 from autocontext.content.pruning import Known, PruneReport, PruneResult, aprune_messages, prune_messages
 from autocontext.events import CompressionReport
 from autocontext.flows import Flow, compute, method, operation
-from autocontext.formats.sendable import sendable
+from autocontext.formats.anthropic_messages import sendable_messages
+from autocontext.formats.provider_messages import chat_request, items_request
 from autocontext.messages import Msg
 from autocontext.stores import session_statements
 from autocontext.stores.protocol import Version
@@ -85,8 +86,20 @@ class Prepared:
     """A context for one model call. Pruning and injection do not change the memory."""
 
     messages: list[Msg]
-    """In a form that strict services take: see `adapters.sendable`."""
+    """In an order that strict services take: see `adapters.sendable`. The methods write them as these services do."""
     report: PrepareReport
+
+    def to_openai(self) -> list[dict[str, Any]]:
+        """The messages in OpenAI's chat format, as `memory.to_openai()` gives them."""
+        return chat_request(self.messages)
+
+    def to_responses(self) -> list[dict[str, Any]]:
+        """The messages as items of OpenAI's Responses API."""
+        return items_request(self.messages)
+
+    def to_anthropic(self) -> list[dict[str, Any]]:
+        """The messages in Anthropic's format, without `system`: `adapters.anthropic_messages.request` adds that."""
+        return sendable_messages(self.messages)
 
 
 @dataclass(slots=True)
@@ -152,9 +165,9 @@ class Preparation:
         )  # fmt: skip
         injector = self.injector
         if injector is None or budget == 0:
-            return pruned, sendable(pruned.messages), None
+            return pruned, self.memory.as_sent(pruned.messages), None
         messages, report = yield method(injector, "inject", pruned.messages, query=self.query, max_tokens=budget)
-        return pruned, sendable(messages), report
+        return pruned, self.memory.as_sent(messages), report
 
     def _escalation_steps(self, injection: InjectionReport | None) -> list[tuple[str, PrunePolicy, int | None]]:
         """Name, policy and memory budget of each step: those that change nothing for good come first."""

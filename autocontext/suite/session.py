@@ -85,7 +85,7 @@ class Session(DoesSteps):
         Compresses if a threshold is reached, replaces large old texts by handles, and injects the memories relevant
         to `query` (default: the last turns). `report` says what was done, and whether the context fits.
 
-            reply = client.chat.completions.create(messages=to_openai(session.prepare().messages), ...)
+            reply = client.chat.completions.create(messages=session.prepare().to_openai(), ...)
         """
         most = self.memory.config.max_token if max_tokens is None else max_tokens
         preparation = Preparation(self.memory, self._context, self._known, self._injector, query, most)

@@ -93,10 +93,13 @@ def _turn_of_msg(msg: Msg, i: int) -> _Turn:
     if msg.role == "tool":
         _require(all(isinstance(b, ToolResultBlock) for b in msg.content), i, "a tool message holds more than results")
     calls, results = [b.id for b in msg.tool_uses], [b.id for b in msg.tool_results]
-    return _Turn(msg.role, calls, results, says=any(map(_says, others)))
+    # Beside a result blanks are written as a message, too, which would stand between the results.
+    said = [not isinstance(b, ThinkingBlock) if results else says(b) for b in others]
+    return _Turn(msg.role, calls, results, says=any(said))
 
 
-def _says(block: ContentBlock) -> bool:
+def says(block: ContentBlock) -> bool:
+    """Whether a block holds anything to read or see."""
     if isinstance(block, TextBlock):
         return bool(block.text.strip())
     return not isinstance(block, ThinkingBlock)
@@ -118,7 +121,7 @@ def _turn_of_dict(message: Mapping[str, Any], i: int) -> _Turn:
         turn.results.append(f"function:{name}")
     if role == "assistant":
         turn.calls.extend(_calls_of_dict(message, i))
-        turn.says = turn.says or any(message.get(k) for k in ("refusal", "audio"))
+        turn.says = turn.says or any(message.get(k) for k in ("refusal", "audio", "images"))
     else:
         _require(not message.get("tool_calls"), i, f"a {role} message calls tools; only the assistant may")
     return turn

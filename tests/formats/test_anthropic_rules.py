@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, Msg, TextBlock
 from autocontext.formats.anthropic_messages import request, to_anthropic
+from autocontext.formats.anthropic_rules import EMPTY
 from autocontext.formats.sendable import INTERRUPTED
 from autocontext.messages import ToolResultBlock
 from autocontext.testing import system, tool_call
@@ -194,3 +195,12 @@ def test_images_in_results_too(kind: str) -> None:
     made = sent(users("go"), assistants(use("t1")), users({**result("t1"), "content": [inner]}))
     shown = made[2]["content"][0]["content"][0]["source"]
     assert shown == {"type": "base64", "media_type": "image/jpeg", "data": "AAAA"}
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", "", [{"type": "text", "text": " "}]])
+@pytest.mark.parametrize("before", [[], [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Yes?"}]])
+def test_a_last_message_of_the_user_that_is_blank_is_one_all_the_same(before: list[Any], blank: Any) -> None:
+    """Speech without words: the request would end with the assistant's words, which Claude would write on."""
+    memory = AutoContextMemory()
+    memory.add([*before, {"role": "user", "content": blank}])
+    assert memory.to_anthropic() == [*before, {"role": "user", "content": EMPTY}]

@@ -660,3 +660,34 @@ def test_breaks_and_escapes_in_the_data_of_an_image_are_taken_out(url: str) -> N
     memory = AutoContextMemory()
     memory.add({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
     assert memory.to_openai()[0]["content"][0]["image_url"]["url"] == "data:image/png;base64,iVBORw0K"
+
+
+SPOKEN = {"audio": {"id": "audio_1", "data": "UklGRg==", "expires_at": 1, "transcript": "盘 number 65."}}
+DRAWN = {"images": [{"type": "image_url", "image_url": {"url": "https://e.org/a.png"}}]}
+
+
+@pytest.mark.parametrize("content", [{"content": None}, {"content": ""}, {}])
+@pytest.mark.parametrize(
+    ("answer", "text"), [(SPOKEN, "盘 number 65."), ({"audio": {"id": "a"}}, "[audio]"), (DRAWN, "[image]")]
+)
+def test_a_spoken_or_drawn_answer_is_said_in_every_request(answer: Any, text: str, content: Any) -> None:
+    chat = [{"role": "user", "content": "Which?"}, {"role": "assistant", **content, **answer}]
+    chat += [{"role": "user", "content": "Sure?"}]
+    assert to_openai(from_openai(chat)) == chat
+    memory = AutoContextMemory()
+    memory.add(chat)
+    sent = memory.to_openai()
+    assert_valid_chat(sent)
+    [key] = answer
+    assert sent[1][key] == ({"id": answer[key]["id"]} if key == "audio" else answer[key])
+    assert not sent[1].get("content")
+    assert memory.to_anthropic()[1]["content"].strip() == text
+    assert text in str(memory.to_responses()[1])
+    assert memory.messages[1].text.strip() == text
+
+
+def test_the_words_of_a_sound_stay_where_a_compression_has_shortened_them() -> None:
+    [msg] = from_openai([{"role": "assistant", "content": None, **SPOKEN}])
+    short = msg.content[0].model_copy(update={"text": "盘 65"})
+    made = msg.model_copy(update={"content": (short,), "origin": Origin(uuid="u" * 8, kind="stub")})
+    assert to_openai([made]) == [{"role": "assistant", "content": "盘 65"}]

@@ -180,19 +180,36 @@ def test_reasoning_whose_call_a_list_has_lost_is_left_out(kept: list[int]) -> No
     assert memory.reload("m2") == memory.get_original_memory_msgs()[1:4]
 
 
+@pytest.mark.parametrize("between", [[{"role": "user", "content": "Also the tests."}], [asked(2), told(2)]])
+def test_output_whose_reasoning_is_not_sent_has_no_id(between: list[dict[str, Any]]) -> None:
+    """The user spoke while it streamed, or the first call was taken back: of what has no id nothing is demanded."""
+    memory = added_one_by_one([{"role": "user", "content": "Go."}, thought(0), *between, asked(0), told(0)])
+    if len(between) > 1:
+        memory.delete_message(2)
+        memory.add(thought(3))
+        memory.add(SAYS)
+    sent = memory.to_responses()
+    as_chat({"input": sent}, [[thought(0), *between[:-1], asked(0)], [thought(3), SAYS]])
+    assert {key: value for key, value in asked(0).items() if key != "id"} in sent
+
+
 @pytest.mark.sampled
+@pytest.mark.parametrize("parts", [1, 2, 3])
 @pytest.mark.parametrize("window", [2_000, 4_000, 8_000])
 @pytest.mark.parametrize("one_by_one", [True, False])
-def test_no_compression_leaves_a_call_without_its_reasoning(window: int, one_by_one: bool) -> None:
+def test_no_compression_leaves_a_call_without_its_reasoning(window: int, one_by_one: bool, parts: int) -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(window))
     outputs = []
     for n in range(40):
         if n % 7 == 0:
             memory.add({"role": "user", "content": f"Go on with {n}, please."})
-        outputs.append([thought(n), asked(n, "word " * (n % 9) * 30)])
+        says = {**SAYS, "id": f"msg_{n}", "content": [{**SAYS["content"][0], "text": f"I read log {n} now."}]}
+        calls = [asked(n, "word " * (n % 9) * (30 if parts == 1 else 1)), asked(n + 100)][: max(1, parts - 1)]
+        outputs.append([thought(n), *([says] if parts > 1 else []), *calls])
         for items in outputs[-1] if one_by_one else [outputs[-1]]:
             memory.add(items)
         memory.add(told(n, f"line {n} is here\n" * (5 + n % 5 * 40)))
+        memory.add([told(n + 100, f"more of {n}")] if parts > 2 else [])
         as_chat({"input": memory.to_responses()}, outputs)
     assert memory.get_compression_events()
 

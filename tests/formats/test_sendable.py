@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autocontext import AutoContextMemory
 from autocontext.formats.anthropic_messages import to_anthropic
 from autocontext.formats.openai_chat import to_openai
 from autocontext.formats.openai_responses import to_responses
@@ -180,3 +181,36 @@ def test_calls_without_results_take_linear_time() -> None:
     """Four times the calls took sixteen times as long."""
     large, small = map(min, zip(*((seconds(2_000), seconds(500)) for _ in range(3)), strict=True))
     assert large < 9 * small
+
+
+@pytest.mark.parametrize("blank", [" ", "", "\n"])
+def test_blanks_beside_a_result_do_not_stand_between_the_results(blank: str) -> None:
+    calls = [{"type": "tool_use", "id": id_, "name": "read", "input": {}} for id_ in ("c1", "c2")]
+    results = [{"type": "tool_result", "tool_use_id": id_, "content": f"看 {id_}"} for id_ in ("c1", "c2")]
+    memory = AutoContextMemory()
+    memory.add([{"role": "user", "content": "Go."}, {"role": "assistant", "content": calls}])
+    memory.add([{"role": "user", "content": [results[0], {"type": "text", "text": blank}]}])
+    memory.add([{"role": "user", "content": results[1:]}, {"role": "assistant", "content": "Done."}])
+    assert [m["role"] for m in memory.to_openai()] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert_valid_chat(memory.to_openai())
+
+
+BROKEN = "caf\udce9"
+"""What a command's Latin-1 bytes become in Python."""
+RAN = {"type": "shell_call", "call_id": "c1", "action": {"commands": ["ls"]}, "status": "completed"}
+SHOWN = [{"stdout": BROKEN, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
+SERVED = {"type": "mcp_tool_use", "id": "m1", "name": "ls", "server_name": "s", "input": {}}
+LISTED = {"type": "mcp_tool_result", "tool_use_id": "m1", "content": [{"type": "text", "text": BROKEN}]}
+
+
+def test_half_a_surrogate_pair_is_escaped_inside_the_service_s_own_items() -> None:
+    shell, claude = AutoContextMemory(), AutoContextMemory()
+    items = [RAN, {"type": "shell_call_output", "call_id": "c1", "output": SHOWN}]
+    shell.add([{"role": "user", "content": "ls"}, *items])
+    sent = shell.to_responses()
+    assert sent[2]["output"][0]["stdout"] == "caf\\udce9"
+    claude.add([{"role": "user", "content": "ls"}, {"role": "assistant", "content": [SERVED, LISTED]}])
+    blocks = claude.to_anthropic()[1]["content"]
+    assert [block["type"] for block in blocks] == ["mcp_tool_use", "mcp_tool_result"]
+    assert json.dumps([sent, blocks], ensure_ascii=False).encode()
+    assert to_responses(shell.get_original_memory_msgs())[1:] == items  # as they came

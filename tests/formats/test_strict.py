@@ -1,5 +1,6 @@
 """What `add` accepts gives a request that a strict service takes, now and when the session is opened again."""
 
+import json
 import logging
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +16,7 @@ need("openai")
 from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam
 
-from autocontext import AutoContextMemory
+from autocontext import AutoContextMemory, ImageBlock, Msg, TextBlock
 from autocontext.errors import InvalidMessage
 from autocontext.formats.openai_chat import from_openai, to_openai
 from autocontext.formats.openai_responses import from_responses
@@ -319,3 +320,95 @@ def test_images_in_a_result_follow_it_in_a_message_of_the_user() -> None:
     assert [m["role"] for m in memory.to_openai()] == ["user", "assistant", "tool", "user"]
     strict_chat_service(memory.to_openai())
     assert memory.to_openai()[-1]["content"][-1] == image
+
+
+@pytest.mark.parametrize(
+    ("raw", "sent"),
+    [
+        ('{"path": "a.py", "content": "x', {"arguments": '{"path": "a.py", "content": "x'}),  # cut off by max_tokens
+        ('[{"city": "K\u00f6ln"}]', {"arguments": '[{"city": "K\u00f6ln"}]'}),
+        ('{"price": NaN}', {"arguments": '{"price": NaN}'}),
+        (" ", {}),
+        ("", {}),
+    ],
+)
+def test_arguments_that_are_no_object_are_sent_as_one(raw: str, sent: dict[str, Any]) -> None:
+    """DashScope, MiniMax, vLLM and others read the arguments of every call in a request."""
+    legacy = {"role": "assistant", "content": None, "function_call": {"name": "book", "arguments": raw}}
+    call = {"id": "c1", "type": "function", "function": {"name": "write", "arguments": raw}}
+    chat = [HELLO, legacy, {"role": "function", "name": "book", "content": "no"}]
+    chat += [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    chat += [{"role": "tool", "tool_call_id": "c1", "content": "Error: no JSON"}]
+    memory = AutoContextMemory()
+    memory.add(chat)
+    assert [json.loads(text) for text in _arguments(memory.to_openai())] == [sent, sent]
+    assert [json.loads(text) for text in _arguments(memory.to_responses())] == [sent, sent]
+    assert to_openai(memory.get_original_memory_msgs()) == chat
+
+
+def _arguments(found: Any) -> list[str]:
+    if isinstance(found, dict):
+        own = [found["arguments"]] if "arguments" in found else []
+        return own + [text for inner in found.values() for text in _arguments(inner)]
+    return [text for inner in found for text in _arguments(inner)] if isinstance(found, list) else []
+
+
+PICTURE = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoA"}
+
+
+def test_an_image_or_document_of_the_assistant_is_named_to_claude() -> None:
+    """Its messages hold none there; those of the user do."""
+    memory = AutoContextMemory()
+    drawn = [TextBlock(text="Here is the cat."), ImageBlock(source=PICTURE)]
+    memory.add([HELLO, Msg(role="assistant", content=drawn), Msg(role="user", content=[ImageBlock(source=PICTURE)])])
+    memory.add({"role": "assistant", "content": [{"type": "document", "source": PICTURE, "title": "the plan"}]})
+    sent = memory.to_anthropic()
+    claude.check_messages(sent)
+    assert [block["type"] for message in sent[1:] for block in message["content"]] == ["text", "text", "image", "text"]
+    assert sent[1]["content"][1]["text"].startswith("[image]")
+    assert sent[3]["content"][0]["text"] == "[document: the plan]"
+
+
+@pytest.mark.parametrize("name", ["functions.get weather", "看" * 70, "find-order"])
+def test_the_result_of_a_call_from_before_tool_ids_has_the_name_of_its_call(name: str) -> None:
+    memory = AutoContextMemory()
+    call = {"role": "assistant", "content": None, "function_call": {"name": name, "arguments": "{}"}}
+    memory.add([HELLO, call, {"role": "function", "name": name, "content": "sun"}])
+    strict_chat_service(memory.to_openai())
+    assert memory.to_openai()[1]["function_call"]["name"] == memory.to_openai()[2]["name"]
+
+
+@pytest.mark.parametrize("kind", ["image/svg+xml", "text/html", "application/pdf", "Image/PNG", "image/webp;x=1"])
+def test_data_that_is_no_picture_is_sent_as_a_text(kind: str) -> None:
+    memory = AutoContextMemory()
+    url = f"data:{kind};base64,PHN2Zz4="
+    memory.add({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
+    is_image = kind.startswith(("Image", "image/webp"))
+    assert memory.to_openai()[0]["content"][0]["type"] == ("image_url" if is_image else "text")
+    assert memory.to_responses()[0]["content"][0]["type"] == ("input_image" if is_image else "input_text")
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["the same message", "read again"])
+def test_items_that_are_added_twice_have_their_ids_once(same: bool) -> None:
+    """A program that starts again may add an answer once more."""
+    items: list[dict[str, Any]] = [
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {
+            "type": "web_search_call",
+            "id": "ws_1",
+            "action": {"type": "search", "query": "K\u00f6ln"},
+            "status": "completed",
+        },
+        {"type": "message", "role": "assistant", "id": "msg_1", "content": [{"type": "output_text", "text": "看"}]},
+        {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "ok"},
+    ]
+    memory = AutoContextMemory()
+    for item in items:
+        read = read_messages(item)
+        memory.add(read)
+        memory.add(read if same else item)
+    sent = memory.to_responses()
+    ids = [item["id"] for item in sent if "id" in item]
+    assert ids == ["rs_1", "ws_1", "msg_1", "fc_1"]
+    as_chat({"input": [item for item in sent if item.get("type") != "web_search_call"]}, [])

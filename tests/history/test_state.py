@@ -14,7 +14,7 @@ from autocontext import AutoContextMemory, CompressionEvent, Msg
 from autocontext.errors import StateError
 from autocontext.history import state
 from autocontext.history.edits import Edit
-from autocontext.history.entries import Added, Edited, Restored
+from autocontext.history.entries import Added, Edited, Offloaded, Removed, Restored
 from autocontext.history.log import Log
 from autocontext.messages import Origin
 from autocontext.testing import conversation, tool_call, user
@@ -262,6 +262,36 @@ def test_a_note_that_shared_its_entry_and_was_undone_is_nothing_to_the_state() -
     again = Log([state.load(saved)])
     assert state.dump(again) == state.dump(log)
     assert [m.text for m in again.view_messages] == ["first", "note", "third"]
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["of an edit", "of the caller"])
+def test_an_entry_whose_note_was_removed_gives_the_same_messages_when_loaded(*, own: bool) -> None:
+    """Of an edit its originals, also those behind an older note in it; of the caller what was stored."""
+    log = Log([Added(message=user(text)) for text in ("Cancel A-7714.", "pytest fails", "看")])
+    for uuid, size in (("older-handle", 1), ("newer-handle", 2)):
+        ids = tuple(log.view_ids[:size])
+        note = Msg(role="assistant", content=f"note {uuid}", origin=Origin(uuid=uuid, kind="fold"))
+        event = CompressionEvent(
+            event_type="TEST", timestamp=1, compressed_message_count=size, compressed_message_id=note.id
+        )
+        log.record(
+            Edited(edits=(Edit(uuid=uuid, ids=ids, messages=(note,), offload=ids, event_type="TEST"),), events=(event,))
+        )
+    if own:
+        log.record(Offloaded(uuid="own-handle", messages=tuple(log.read(log.offloads["newer-handle"]))))
+    log.record(Removed(ids=(log.view_ids[0],)))
+    saved = json.loads(json.dumps(state.dump(log)))
+    again, restarted = Log([state.load(saved)]), Log([log.snapshot()])
+    for uuid in log.offloads:
+        assert again.originals_of(uuid) == restarted.originals_of(uuid) == log.originals_of(uuid)
+    assert state.dump(again) == saved
+    assert [m.text for m in again.originals_of("newer-handle")] == ["Cancel A-7714.", "pytest fails"]
+
+
+@pytest.mark.parametrize("edited", [3, ["nowhere"], [1]])
+def test_a_state_that_names_entries_it_does_not_have_is_refused(edited: Any) -> None:
+    with pytest.raises(StateError, match=r"state\.edited must be a list of UUIDs of offload_context"):
+        state.load({**SAVED, "edited": edited})
 
 
 @pytest.mark.slow

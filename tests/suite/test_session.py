@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given
 
 from autocontext import AutoContext, AutoContextConfig, AutoContextError, ImageBlock, Msg, ToolResultBlock, ToolUseBlock
-from autocontext.adapters.anthropic_messages import to_anthropic
-from autocontext.adapters.openai_chat import to_openai
 from autocontext.content import PrunePolicy, restore_messages
 from autocontext.errors import ConfigError, InvalidMessage, SessionGone, StoreCorruptError, StoreError
 from autocontext.optimizer.states import StateStore
@@ -29,6 +27,15 @@ from tests.extras import need
 from tests.stores.homes import HOMES, home
 
 PNG = ImageBlock(source={"type": "url", "url": "https://example.org/a.png"})
+
+
+def asks_in_chat(call_id):
+    call = {"id": call_id, "type": "function", "function": {"name": "shop.take photo", "arguments": "{}"}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def shown_in_chat(content):
+    return {"role": "tool", "tool_call_id": "functions.a:0", "content": content}
 
 
 @pytest.fixture(params=HOMES)
@@ -728,8 +735,29 @@ def test_what_is_prepared_of_any_conversation_is_taken_by_a_strict_service(histo
         assert first_violation(prepared.messages) is None
         assert prepared.report.tokens == session.memory.count(prepared.messages)
         assert bool(prepared.report.violation) == bool(first_violation(session.memory.messages))
-        assert_valid_chat(to_openai(prepared.messages))
-        to_anthropic(prepared.messages)
+        assert_valid_chat(prepared.to_openai())
+        prepared.to_anthropic()
+        prepared.to_responses()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [{"role": "user", "content": "hi", "db_id": 7}],
+        [{"role": "assistant", "content": "How can I help?"}, {"role": "user", "content": "Cancel A-7714."}],
+        [*(call := [{"role": "user", "content": "Look."}, asks_in_chat("functions.a:0")]), shown_in_chat(None)],
+        [*call, shown_in_chat([{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}])],
+        [*call, shown_in_chat(""), {"role": "user", "content": " "}],
+    ],
+)
+def test_what_is_prepared_is_written_as_a_memory_writes_it(ac, said):
+    session = ac.session("written")
+    session.add(said)
+    prepared = session.prepare()
+    assert prepared.to_openai() == session.memory.to_openai()
+    assert prepared.to_responses() == session.memory.to_responses()
+    assert prepared.to_anthropic() == session.memory.to_anthropic()
+    assert_valid_chat(prepared.to_openai())
 
 
 def test_what_the_user_says_while_tools_run_stands_behind_their_results(ac):
