@@ -49,7 +49,7 @@ from autocontext.history.log import Log, ViewChange
 from autocontext.history.requests import open_request, without_lost_reasoning
 from autocontext.history.undoing import later_compression, return_entries, undo_entry
 from autocontext.history.view import View
-from autocontext.messages import Msg, as_messages, is_reasoning, is_tool_message
+from autocontext.messages import RESPONSES_HINTS, Msg, as_messages, is_reasoning, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.models.opening import checked_model, open_model
 from autocontext.plan import PlanLike, check_plan
@@ -288,7 +288,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         The line is not stored, and comes last so that the provider's cache of the messages before it stays valid.
         """
         messages = [*messages]
-        if any(map(is_reasoning, messages)):
+        if any(is_reasoning(m) or any(RESPONSES_HINTS in block.metadata for block in m.content) for m in messages):
             with self._lock:
                 messages = [*without_lost_reasoning(self._log, messages)]
         sent = super().as_sent(messages)
