@@ -125,7 +125,7 @@ class Deeds:
         "…" stands wherever something is left out.
         """
         label = call.label
-        if thing and label.startswith(thing):
+        if label == thing or (thing == call.thing and label.startswith((f"{thing} ", f"{thing},"))):
             label = label[len(thing) :].strip(" ,")
         if len(label) <= longest:
             return unforged(label)
