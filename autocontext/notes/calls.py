@@ -239,15 +239,14 @@ def label_of(arguments: Mapping[str, Any]) -> str:
         line = next((line for line in command[:LONGEST_COMMAND].splitlines() if line.strip()), "")
         return _short_line(line, _LONGEST)
     if path := path_of(arguments):
-        return _short_line(" ".join([path, *_details(arguments), *_flags(arguments)]), _LONGEST)
+        return _short_line(" ".join(filter(None, (path, *_details(arguments), *_flags(arguments)))), _LONGEST)
     if patched := files_of_patch(arguments):
         return _short_line(", ".join(patched), _LONGEST)
     texts = [(k, str(v).strip()) for k, v in arguments.items() if _is_plain(v) and str(v).strip()]
-    lists = [(k, v) for k, v in arguments.items() if _is_filled(v)]
     main = [v for key in _MAIN_ARGUMENTS for k, v in texts if k == key][:1]
     rest = [v for _, v in texts if [v] != main]
-    first = main or rest[:1] or [", ".join(islice(_values(k, v), _LONGEST)) for k, v in lists[:1]]
-    inside = [_inside(k, v) for k, v in lists[not texts :]]
+    inside = [_inside(k, v) for k, v in arguments.items() if _is_filled(v)]
+    first = main or rest[:1]
     others = [v for v in (*rest, *inside) if v and v not in first and len(v) <= _SHORT and "\n" not in v]
     return _short_line(", ".join([*map(_first_line, first), *others, *_flags(arguments)]), _LONGEST)
 
