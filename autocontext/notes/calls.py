@@ -6,6 +6,7 @@ between "calls" and "looked at". An unknown tool counts as doing.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import zlib
@@ -16,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 from autocontext.caches import cached
-from autocontext.messages import ToolUseBlock, leaves
+from autocontext.messages import ToolUseBlock
 from autocontext.notes.answers import Answer
 from autocontext.notes.commands import LONGEST_COMMAND, places_of, starts
 from autocontext.plan import is_plan_call, lists_steps
@@ -109,7 +110,6 @@ MOST_CALLS = 1_000
 """One note tells of the newest calls, so its cost does not grow with the history."""
 MOST_MESSAGES = 400
 """Newest messages among which answers to the user, and the end of something, are looked for."""
-_MOST_LEAVES = 20
 _LONGEST = 240
 """Characters of a label."""
 _LONGEST_PATH = 200
@@ -239,17 +239,16 @@ def label_of(arguments: Mapping[str, Any]) -> str:
         line = next((line for line in command[:LONGEST_COMMAND].splitlines() if line.strip()), "")
         return _short_line(line, _LONGEST)
     if path := path_of(arguments):
-        return _short_line(" ".join([path, *_details(arguments)]), _LONGEST)
+        return _short_line(" ".join(filter(None, (path, *_details(arguments), *_flags(arguments)))), _LONGEST)
     if patched := files_of_patch(arguments):
         return _short_line(", ".join(patched), _LONGEST)
-    told = {k: v for k, v in arguments.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
-    texts = [(k, str(v).strip()) for k, v in told.items() if str(v).strip()]  # without its key, "True" says nothing
+    texts = [(k, str(v).strip()) for k, v in arguments.items() if _is_plain(v) and str(v).strip()]
     main = [v for key in _MAIN_ARGUMENTS for k, v in texts if k == key][:1]
     rest = [v for _, v in texts if [v] != main]
-    first = main or rest[:1] or [leaf_values(v) for v in list(arguments.values())[:1]]
-    inside = [leaf_values(v) for v in arguments.values() if isinstance(v, Mapping)]
+    inside = [_inside(k, v) for k, v in arguments.items() if _is_filled(v)]
+    first = main or rest[:1]
     others = [v for v in (*rest, *inside) if v and v not in first and len(v) <= _SHORT and "\n" not in v]
-    return _short_line(", ".join([*map(_first_line, first), *others]), _LONGEST)
+    return _short_line(", ".join([*map(_first_line, first), *others, *_flags(arguments)]), _LONGEST)
 
 
 def _first_line(text: str) -> str:
@@ -259,21 +258,56 @@ def _first_line(text: str) -> str:
 
 
 def _details(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """Short arguments beside a file."""
+    """Short arguments beside a file, without a text that another one replaces."""
     for key, value in arguments.items():
-        if key in PATH_KEYS or key in REMARKS or isinstance(value, bool) or value is None:
+        if key in PATH_KEYS or key in REMARKS or (_REPLACED_KEY.search(key) and _replaces(arguments)):
             continue
-        if isinstance(value, list | tuple) and len(value) <= 3 and all(isinstance(v, int) for v in value):
+        if isinstance(value, list | tuple) and 0 < len(value) <= 3 and all(type(v) is int for v in value):
             yield f"{key} {'-'.join(map(str, value))}"
-        elif isinstance(value, int | float):
+        elif _is_filled(value) and not _replaces(dict(_texts(value))):
+            yield _inside(key, value)
+        elif _is_plain(value) and not isinstance(value, str):
             yield f"{key} {value}"
-        elif isinstance(value, str) and "\n" not in value and len(value) <= _SHORT and not _REPLACED_KEY.search(key):
+        elif isinstance(value, str) and "\n" not in value and len(value) <= _SHORT:
             yield value
 
 
-def leaf_values(value: Any) -> str:
-    """The values inside a list or object as one line."""
-    return ", ".join(islice(leaves(value), _MOST_LEAVES))
+def _replaces(keys: Iterable[str]) -> bool:
+    """Whether arguments of these names replace one text by another: what is new has a place of its own."""
+    return all(any(map(kind.search, keys)) for kind in (_REPLACED_KEY, _REPLACING_KEY))
+
+
+def _flags(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Arguments that say nothing without their keys; they stand last, since many say little."""
+    return (flag for k, v in arguments.items() if not _is_plain(v) and not _is_filled(v) for flag in _values(k, v))
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, Mapping | list | tuple) and bool(value)
+
+
+def _inside(key: str, value: Any) -> str:
+    """The short values inside a list or object, on one short line; longer ones are content."""
+    short = (v for v in _values(key, value) if len(v) <= _SHORT and "\n" not in v)
+    return shorten(", ".join(islice(short, _SHORT)), _SHORT)
+
+
+def _values(key: str, value: Any) -> Iterator[str]:
+    """The texts and numbers of an argument, in order; of true, false and an empty list with the key."""
+    waiting = [(key, value)]
+    while waiting:
+        key, value = waiting.pop()
+        if _is_filled(value):
+            inner = value.items() if isinstance(value, Mapping) else ((key, v) for v in value)
+            waiting += reversed(list(inner))
+        elif _is_plain(value):
+            yield from filter(None, [str(value).strip()])
+        elif isinstance(value, bool | Mapping | list | tuple):
+            yield f"{key}={json.dumps(value)}"
 
 
 def facts_of(use: ToolUseBlock) -> Mapping[str, Any]:

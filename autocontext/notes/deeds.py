@@ -125,7 +125,7 @@ class Deeds:
         "…" stands wherever something is left out.
         """
         label = call.label
-        if thing and label.startswith(thing):
+        if label == thing or (thing == call.thing and label.startswith((f"{thing} ", f"{thing},"))):
             label = label[len(thing) :].strip(" ,")
         if len(label) <= longest:
             return unforged(label)
@@ -291,7 +291,8 @@ class Deeds:
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
         """What some calls are about, their number, and for how many the structure says that nothing or an error came.
 
-        The last answer that reads like an error without a mark is quoted: the name alone would say that all went well.
+        The last answer that reads like an error without a mark is quoted, since the name alone would say that all went
+        well, and then what the newest call brought, since the error alone would say that nothing did.
         """
         key = about, *map(id, calls)
         short = self._shorts.get(key)
@@ -312,8 +313,12 @@ class Deeds:
         errors = [call for call in calls if self._reads_like_an_error(call)]
         if not errors:
             return times
-        which = "" if alone else f", m{errors[-1].number}"
-        return f"{times}{which} -> {self.answer(errors[-1], _SHORT_ANSWER)}"
+        if alone:
+            return f"{times} -> {self.answer(calls[0], _SHORT_ANSWER)}"
+        error, newest = (max(of, key=lambda call: call.number) for of in (errors, calls))
+        told = [error] if newest.number == error.number else [error, newest]
+        words = [f"m{call.number} -> {self.answer(call, _SHORT_ANSWER // len(told))}" for call in told]
+        return f"{times}, {', then '.join(words)}"
 
     def _reads_like_an_error(self, call: Call) -> bool:
         # Kept, since each note asks of many calls that have no line; with the ledger, as an answer may be erased.

@@ -40,6 +40,18 @@ def strings(value: Any) -> Iterator[str]:
         yield str(value)
 
 
+def flags(value: Any, key: str = "") -> Iterator[str]:
+    """What stands in a label with its key."""
+    if isinstance(value, bool) or value in ({}, []):
+        yield f"{key}={json.dumps(value)}"
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from flags(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from flags(inner, key)
+
+
 @dataclass
 class Made:
     """A call, read naively."""
@@ -54,7 +66,7 @@ class Made:
 
     @property
     def about(self) -> str:
-        return plain("\n".join(strings(self.input)))
+        return plain("\n".join((*strings(self.input), *flags(self.input))))
 
 
 def calls_of(messages: list[Msg]) -> list[Made]:

@@ -315,10 +315,48 @@ def test_a_query_that_inserts_looks_at_nothing() -> None:
         ({"query": "<tool_assistant>\nserver: news or finance\n</tool_assistant>"}, "server: news or finance"),
         ({"aktion": "suchen", "filter": {"Kunde": "Weber"}}, "suchen, Weber"),
         ({"操作": "查询", "参数": {"订单": "D88120"}}, "查询, D88120"),
+        ({"id": "i-77", "tags": ["prod", "keep"]}, "i-77, prod, keep"),
+        ({"flüge": [{"nummer": "LH12", "fenster": True}, {"nummer": "LH34"}]}, "LH12, fenster=true, LH34"),
+        (
+            {"sheet": "May", "rows": [*range(100, 140)]},
+            "May, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111,…",
+        ),
+        ({"file": "Budget.xlsx", "cells": [{"cell": "B7", "value": 12}]}, "Budget.xlsx B7, 12"),
+        ({"file": "Budget.xlsx", "columns": ["A", "C"]}, "Budget.xlsx A, C"),
+        ({"path": "a.py", "edits": [{"oldText": "tax = 16", "newText": "tax = 19"}]}, "a.py"),
     ],
 )
 def test_a_label_names_what_stands_inside_an_object(arguments: dict[str, Any], label: str) -> None:
     assert label_of(arguments) == label
+
+
+@pytest.mark.parametrize(
+    ("arguments", "label"),
+    [
+        ({"enabled": False, "name": "new_checkout"}, "new_checkout, enabled=false"),
+        ({"confirm": True, "ids": ["c3", "d4"]}, "c3, d4, confirm=true"),
+        ({"path": "src/a.py", "dry_run": True, "line": 7}, "src/a.py line 7 dry_run=true"),
+        ({"id": "T-9", "labels": []}, "T-9, labels=[]"),
+        ({"通过": False, "发票": "I-9"}, "I-9, 通过=false"),
+        (
+            {"folder": "2024", "file": "a.pdf", "note": "", "meta": {"text": "x" * 90}, "force": True},
+            "a.pdf 2024 force=true",
+        ),
+    ],
+)
+def test_what_says_nothing_without_its_key_stands_with_it_behind_the_rest(
+    arguments: dict[str, Any], label: str
+) -> None:
+    assert label_of(arguments) == label
+
+
+@pytest.mark.parametrize(("tool", "key"), [("set_flag", "name"), ("ablegen", "ordner"), ("批准", "发票")])
+def test_calls_that_differ_in_a_boolean_or_a_list_alone_have_different_lines(tool: str, key: str) -> None:
+    name = "the checkout of the shop for those who come from Ulm or Bregenz"
+    told = [{"enabled": True}, {"enabled": False}, {"days": ["Mon", "Tue"]}, {"days": ["Mon", "Wed"]}, {"days": []}]
+    messages = [m for more in told for m in tool_exchange(tool, {key: name, **more}, "done")]
+    deeds = Deeds(WorkLedger.of(messages), Runs([(1, len(messages))]), 56)
+    assert len({deeds.label(call, 56) for call in deeds.calls}) == len(told)
 
 
 @pytest.mark.parametrize(
@@ -449,8 +487,23 @@ def test_the_names_of_calls_without_a_line_are_those_of_all_or_end_with_a_mark(t
         (["one row", "another row"], False, "X 2x"),
         (["one row", None], False, "X 2x (1 without an answer)"),
         (["no", "another row"], True, "X 2x (1 with an error status)"),
-        (["String not found in X", "another row"], False, 'X 2x, m1 -> "String not found in X"'),
-        (["Datei nicht gefunden", "another row"], False, 'X 2x, m1 -> "Datei nicht gefunden"'),
+        (
+            ["String not found in X", "another row"],
+            False,
+            'X 2x, m1 -> "String not found in…", then m3 -> "another row"',
+        ),
+        (
+            ["Datei nicht gefunden", "another row"],
+            False,
+            'X 2x, m1 -> "Datei nicht gefunden", then m3 -> "another row"',
+        ),
+        (
+            ["Error: no such card", "refund 7 is sent"],
+            False,
+            'X 2x, m1 -> "Error: no such card", then m3 -> "refund 7 is sent"',
+        ),
+        (["no such row, error", "not found", "row 3"], False, 'X 3x, m3 -> "not found", then m5 -> "row 3"'),
+        (["row 3", "no such row, error", "Datei nicht gefunden"], False, 'X 3x, m5 -> "Datei nicht gefunden"'),
         (["一行", "找不到文件，失败"], False, 'X 2x, m3 -> "找不到文件，失败"'),
         (["Error: no such order"], False, 'X -> "Error: no such order"'),
     ],
@@ -466,6 +519,7 @@ def test_calls_without_a_line_say_what_the_structure_says(answers: list[str | No
             ledger.append(result)
     deeds = Deeds(ledger, Runs([(1, len(ledger))]), 60)
     assert deeds.in_short("X", deeds.calls) == words
+    assert deeds.in_short("X", deeds.calls[::-1]) == words  # a note asks for the newest first
 
 
 @pytest.mark.parametrize(
@@ -508,3 +562,14 @@ def test_below_the_name_of_its_record_a_label_begins_with_the_next_argument(tool
     work = [m for n in range(2) for m in tool_exchange(tool, {key: "CLM-240317", "part": f"reserve_{n}"}, f"row {n}")]
     lines = page(work, 900, len).splitlines()
     assert [line.partition(" -> ")[0] for line in lines[-2:]] == [f"m1 {tool} reserve_0", f"m3 {tool} reserve_1"]
+
+
+def test_below_a_name_a_label_loses_no_part_of_a_value_and_none_of_several() -> None:
+    """Below "7:", "70" is no "0"; below "c3:", a call for c3 and d4 is none for d4."""
+    work = [m for n in (70, 71) for m in tool_exchange("set_price", {"item_id": 7, "code": n}, f"row {n}")]
+    for tool, more in (("tag", {"id": "c3"}), ("tag", {"id": "c3", "tag": "vip"}), ("delete", {"ids": ["c3", "d4"]})):
+        work += tool_exchange(tool, more, "done")
+    text = page(work, 900, len)
+    assert "m1 set_price 70, 7 ->" in text
+    assert "m5-m9 c3:\nm5 tag -> " in text
+    assert "m9 delete c3, d4 -> " in text
