@@ -393,7 +393,8 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
             outline.leave(line, level)
             above = outline.above(files.name)
             record = outline.blocks and _LIST_ITEM.match(text, found[outline.blocks[-1][1]].start)
-            outline.enter(i, line, level, in_record=bool(record))
+            if piece.indent is None:  # indented JSON has its own keys
+                outline.enter(i, line, level, in_record=bool(record))
         elif not outline.blocks:
             above = parts.get(i - 1, -1)
         else:
@@ -915,21 +916,19 @@ class Excerpts:
                 continue
             tried.add(i)
             new = {i, *self._above(i), *((i + 1,) if i in self._openers else ())} - chosen
+            if not new or sum(map(self._room, new)) > left:
+                continue
             # As far as there is room: a telling piece without whom it is about is better than none.
             whole = new | ({k - 1 for k in new if k in self._continued} - chosen)
             new = whole if sum(map(self._room, whole)) <= left else new
             bridged = new | self._between(new, chosen, characters)
-            if (room := sum(map(self._room, bridged))) <= left:
-                new = bridged
-            else:
-                room = sum(map(self._room, new))
-            if new and room <= left:
-                chosen |= new
-                shown.update((names[k], said[k]) for k in new)
-                left -= room
-                for k in {k + step for k in new for step in (-1, 1)} - chosen:
-                    if 0 <= k < len(found) and k not in self._beside_nothing:
-                        heappush(best, (-worths[k] / (_BESIDE + len(said[k])), -k))
+            new = bridged if sum(map(self._room, bridged)) <= left else new
+            chosen |= new
+            shown.update((names[k], said[k]) for k in new)
+            left -= sum(map(self._room, new))
+            for k in {k + step for k in new for step in (-1, 1)} - chosen:
+                if 0 <= k < len(found) and k not in self._beside_nothing:
+                    heappush(best, (-worths[k] / (_BESIDE + len(said[k])), -k))
         if not chosen:  # every piece is too long
             return self._verbatim().of(characters) if self._reformatted else self._excerpt("", len(self._text))
         return self._excerpt(*_in_order(self._text, found, sorted(chosen)))
