@@ -92,13 +92,20 @@ _NAMES = re.compile(r"(?:\w{1,30}_)?(?:name|title|id|key|url): \S")
 _PRINTED_INDENT = re.compile(r"\\n( {0,40})$")
 _HEADING = re.compile(r"(#{1,6}) \S|\*\*[^*]{1,100}\*\*:?$")
 """A heading of Markdown, at the beginning of a line. With a single # it may be a comment, and only ends others."""
-_DOCUMENT = re.compile(r"(={2,}>|={2,}|-{3,}|\*{3,}|~{3,}|\+{3,}|:{3,}|/{3,}) ?(?!\s)[^=*~+:/>-]")
-"""What stands above each of several files that were printed: "==> src/pool.py <==", "--- prod/billing.hcl"."""
+_DOCUMENT = re.compile(
+    r"(={2,}>|={2,}|-{3,}|\*{3,}|~{3,}|\+{3,}|:{3,}|/{3,}) ?(?!\s)[^=*~+:/>-]"
+    r"|(?:-{1,3}(?=\[ ))?(\[)\[? ?[^\W\d][^\[\],]{0,80}\]{1,2}[-=*+]*$"
+)
+"""What stands above each of several files or records that were printed: "==> src/pool.py <==", "--- prod/billing.hcl",
+"[staging]", "-[ RECORD 2 ]---"."""
+_RULED = re.compile(r"[^\W\d](?:.{0,120}[^\s:=,|])? ([*=~-])\1{3,}$")
+"""The same with its sign behind it: "TASK [restart] ******"; but "password: ******" is a value."""
+_RULES = tuple(4 * sign for sign in "*=~-")
 _COUNT = re.compile(r"(?:^|\s)\d[\d.,]*\s[^\W\d_]")
 """In such a line, what says more than a name: "=== 212 passed in 4.1s ==="."""
 _OF_HEADS = 0.4
 """Share of the heads of a kind that the same line has at least, if it ends each file."""
-_FIRST_FIELD = re.compile(r"([^\W\d][\w -]{0,30}): ?\S")
+_FIRST_FIELD = re.compile(r"([^\W\d][\w -]{0,30}): {0,20}\S")
 """The first line of a header or record behind an empty line, of which several begin alike: "From: ann@example.org"."""
 _FOLDER = re.compile(r"[^\s:]{1,200}:$")
 """What `ls` prints above the files of a folder."""
@@ -122,10 +129,14 @@ _IN_SUMMARY, _LONGEST_SUMMARY = 2.0, 12
 """Worth of what a text sums itself up with, beside the rest, and most pieces of it."""
 _LEAST_WORDS = 5
 """Words of a line of prose."""
+_OPENS = (":", "：", "{", ":\\n", "{\\n")
+"""What a line ends with under which those belong that are indented deeper, also in a printed string."""
 _LABEL = re.compile(r"[A-Z]\w{1,20}:$")
 """What a tool puts above its output."""
 _ROW, _RULE = "|", "-=*_|+: "
 """What a row of a table begins with, and what a line that only separates consists of, such as that below its head."""
+_COLUMNS = re.compile(r"[|+]|[-=]+[+| ]+[-=]")
+"""What the rule below the head of a table begins with: `|--`, `+--`, `---+---`, `---  ---`."""
 _SHORT_RULE = re.compile(r"\|(?:-\|)+")
 """That line in a table of `text.reformatting`."""
 _BOLD, _SUMMARISING = 7, 8
@@ -139,8 +150,8 @@ _GAP = 3
 _OVERHEAD, _BESIDE = 80, 20
 """Characters that count for a piece beside its own, and for one next to another that stays: a block of lines reads
 better than lines from everywhere."""
-_MOST_ABOVE = 4
-"""Names of records, classes and functions that stand above a piece."""
+_MOST_ABOVE = 12
+"""Headings, keys, classes and functions that stand above a piece: without an outer one it would stand under another."""
 _AROUND = (0.4, 0.2, 0.1)
 """Share of the worth of lines at these distances that a line has: it explains them."""
 
@@ -206,9 +217,9 @@ def begins_record(line: str) -> bool:
 
 
 def begins_document(line: str) -> str:
-    """The sign with which a line names a file that is printed below it, "===" or "---"; "" for any other line."""
-    head = _DOCUMENT.match(line)
-    return head[1] if head else ""
+    """The sign with which a line names what is printed below it, "===", "---" or "["; "" for any other line."""
+    head = _DOCUMENT.match(line) or (line.endswith(_RULES) and _RULED.match(line))
+    return head[head.lastindex or 0] if head else ""
 
 
 def pieces(text: str) -> tuple[Piece, ...]:
@@ -300,7 +311,12 @@ def _documents(text: str, found: Sequence[Piece], said: Sequence[str]) -> tuple[
     Of the heads of records in a file, that of the file. And where lines stand that only begin or end a file.
     """
     kinds = [
-        _head_of(piece, text[found[i - 1].stop : piece.start] if i else "\n\n", text, *said[i : i + 2])
+        _head_of(
+            piece,
+            text[found[i - 1].stop : piece.start] if i and not _separates(said[i - 1]) else "\n\n",
+            text,
+            *said[i : i + 2],
+        )
         for i, piece in enumerate(found)
     ]
     ends = _ends_of_files(kinds, said)
@@ -340,6 +356,9 @@ def _frames(said: Sequence[str], documents: Mapping[int, int]) -> set[int]:
 
 def _head_of(piece: Piece, above: str, text: str, line: str, below: str = "") -> str:
     """What kind of file, or with a colon of record, a line may begin; "" for none. `above`: what ends there."""
+    number = _NUMBERED_LINE.match(line) if "[" in line else None
+    if number and "\n" in above and line.startswith("[", number.end()):  # of a file with the numbers of its lines
+        return begins_document(line[number.end() :])
     if not above.endswith("\n"):  # within a line, or indented
         return ""
     if sign := begins_document(line):
@@ -374,7 +393,8 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
             outline.leave(line, level)
             above = outline.above(files.name)
             record = outline.blocks and _LIST_ITEM.match(text, found[outline.blocks[-1][1]].start)
-            outline.enter(i, line, level, in_record=bool(record))
+            if piece.indent is None:  # indented JSON has its own keys
+                outline.enter(i, line, level, in_record=bool(record))
         elif not outline.blocks:
             above = parts.get(i - 1, -1)
         else:
@@ -391,7 +411,9 @@ class _Outline:
         self.headings: list[tuple[int, int]] = []
         """Level of each, and where it is."""
         self.blocks: list[tuple[int, int]] = []
-        """Indentation of each function, class and record, and where it begins."""
+        """Indentation of each function, class, record and key, and where it begins."""
+        self.indent = 0
+        """Of the line; an item of a list may stand right below its key, without any."""
 
     def above(self, file: int) -> int:
         """What a line is part of, from the inside; -1 for nothing. `file`: what names its file."""
@@ -402,7 +424,7 @@ class _Outline:
     def leave(self, line: str, level: int) -> None:
         """What a line ends by its indentation, or as a heading of a level."""
         body = line.lstrip()
-        indent = len(line) - len(body)
+        self.indent = indent = len(line) - len(body) + body.startswith("- ")
         while self.blocks and self.blocks[-1][0] >= indent and body[0] not in ")]}{":  # the end of a signature or body
             self.blocks.pop()
         if level:
@@ -410,8 +432,7 @@ class _Outline:
 
     def enter(self, i: int, line: str, level: int, *, in_record: bool) -> None:
         """What a line begins."""
-        body = line.lstrip()
-        indent = len(line) - len(body)
+        body, indent = line.lstrip(), self.indent
         if level > 1:
             self.headings.append((level, i))
         elif _DEFINES.match(body) or _LIST_ITEM.match(body):
@@ -419,6 +440,8 @@ class _Outline:
             self.blocks.append((indent, i))
         elif in_record and _NAMES.match(body):
             self.blocks.append((indent - 1, i))  # what follows in the record stands under it
+        elif line.endswith(_OPENS):
+            self.blocks.append((indent, i))
 
 
 class _Files:
@@ -477,27 +500,42 @@ def _rows(text: str, found: Sequence[Piece]) -> dict[int, int]:
     """
     parents: dict[int, int] = {}
     head = row = -1
+    bar = _ROW
     for i, piece in enumerate(found):
-        if i and "\n" not in text[found[i - 1].stop : piece.start]:
+        above = text.count("\n", found[i - 1].stop, piece.start) if i else 1
+        if not above:
             if head >= 0:
                 parents[i] = row if found[row].stop - found[row].start <= _LONG_LINE else head
             continue
-        row = i
-        if not text.startswith(_ROW, piece.start):
-            head = -1
-        elif head >= 0:
+        before, row = row, i
+        if head >= 0 and not text.startswith(_ROW, piece.start):
+            line = text[piece.start : piece.stop]
+            head = -1 if above > 1 or (bar not in line and not _separates(line)) else head
+        if head >= 0:
             parents[i] = head
-        elif i and _separates(text[piece.start : piece.stop]) and _is_head(text, found[i - 1]):
-            head = i - 1
+        elif i and text[piece.start] in _RULE:
+            line = text[piece.start : piece.stop]
+            if not _names_columns(text[found[before].start : found[i - 1].stop], line):
+                continue
+            head, bar = i - 1, _ROW if _has_bars(line) else ""
+            parents.update((part, part - 1) for part in range(before + 1, i))  # of a long head
             # A short rule costs little, and without it there is no table.
-            if _SHORT_RULE.fullmatch(text, piece.start, piece.stop):
+            if _SHORT_RULE.fullmatch(line):
                 parents[i], head = head, i
     return parents
 
 
-def _is_head(text: str, piece: Piece) -> bool:
-    """Whether a row names columns."""
-    return text.startswith(_ROW, piece.start) and any(map(str.isalnum, text[piece.start : piece.stop]))
+def _names_columns(line: str, below: str) -> bool:
+    """Whether a line names the columns of a table, by the rule below it."""
+    if not (_COLUMNS.match(below) and _separates(below)):
+        return False
+    has_columns = _ROW in line if _has_bars(below) else len(line.split()) >= len(below.split())
+    return has_columns and any(map(str.isalnum, line))
+
+
+def _has_bars(rule: str) -> bool:
+    """Whether it is the rule of a table whose columns are parted by bars, and not by blanks."""
+    return _ROW in rule or "+" in rule
 
 
 def _keys(text: str, found: Sequence[Piece]) -> dict[int, int]:
@@ -560,7 +598,7 @@ def _announcing(said: Sequence[str]) -> frozenset[int]:
         for i, (line, below) in enumerate(pairwise(said))
         if (levels[i] and not 0 < levels[i + 1] <= levels[i] and (times[kinds[i]] > 1 or not STATEMENT.match(line)))
         or _LABEL.match(without_number(line))
-        or (line.startswith(_ROW) and _separates(below))
+        or _names_columns(line, below)
         or (line.endswith(":") and below.startswith(_ROW))
     )
 
@@ -878,21 +916,19 @@ class Excerpts:
                 continue
             tried.add(i)
             new = {i, *self._above(i), *((i + 1,) if i in self._openers else ())} - chosen
+            if not new or sum(map(self._room, new)) > left:
+                continue
             # As far as there is room: a telling piece without whom it is about is better than none.
             whole = new | ({k - 1 for k in new if k in self._continued} - chosen)
             new = whole if sum(map(self._room, whole)) <= left else new
             bridged = new | self._between(new, chosen, characters)
-            if (room := sum(map(self._room, bridged))) <= left:
-                new = bridged
-            else:
-                room = sum(map(self._room, new))
-            if new and room <= left:
-                chosen |= new
-                shown.update((names[k], said[k]) for k in new)
-                left -= room
-                for k in {k + step for k in new for step in (-1, 1)} - chosen:
-                    if 0 <= k < len(found) and k not in self._beside_nothing:
-                        heappush(best, (-worths[k] / (_BESIDE + len(said[k])), -k))
+            new = bridged if sum(map(self._room, bridged)) <= left else new
+            chosen |= new
+            shown.update((names[k], said[k]) for k in new)
+            left -= sum(map(self._room, new))
+            for k in {k + step for k in new for step in (-1, 1)} - chosen:
+                if 0 <= k < len(found) and k not in self._beside_nothing:
+                    heappush(best, (-worths[k] / (_BESIDE + len(said[k])), -k))
         if not chosen:  # every piece is too long
             return self._verbatim().of(characters) if self._reformatted else self._excerpt("", len(self._text))
         return self._excerpt(*_in_order(self._text, found, sorted(chosen)))

@@ -597,7 +597,9 @@ def test_a_line_that_only_opens_what_follows_stands_with_it(opening: str, below:
     short, *_ = excerpt(text, len(text) // 3, lambda piece: 3.0 if without_number(piece) in openings else 0.1)
     lines = [without_number(line) for line in short.split("\n")]
     assert openings & {*lines}
-    assert not any(line in openings and next_ == "…" for line, next_ in pairwise([*lines, "…"]))
+    first = {line.strip() for line in block[2::3]}  # below a gap, it stands above another line of its own block
+    shown = pairwise(pairwise([*lines, "…", "…"]))
+    assert not any(line in openings and gap == "…" and below not in first for (line, gap), (_, below) in shown)
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -729,6 +731,16 @@ PRINTED = {
     "records": ("dn: CN=user{0}", ["memberOf: G{0}", "badPwdCount: {0}"], "\n\n"),
     "folders": ("src/p{0}:", ["a{0}.c", "b{0}.c", "c{0}.h"], "\n\n"),
     "收据": ("=== 收据 {0} ===", ["供应商：第{0}家", "金额：{0}00 元"], "\n"),
+    "sections": ("[hafen-{0}]", ["# Rechner {0}", "db_host = db{0}.internal", "", "zeit_{0} = 30"], "\n"),
+    "record by record": ("-[ RECORD {0} ]-+------", ["name_{0}  | Ana Weber {0}", "fehler_{0} | Karte gesperrt"], "\n"),
+    "rows": ("********* {0}. row *********", ["name: Ana Weber {0}", "state: card {0} expired"], "\n"),
+    "tasks": ("TASK [db {0} : restart] ********", ["ok: [app-{0}]", "fatal: [db-{0}]: FAILED! => timeout"], "\n\n"),
+    "described": (
+        "Name:         web-{0}",
+        ["Node:         n{0}", "Limits:", "  memory:  {0}Mi", "  cpu:  {0}"],
+        "\n\n",
+    ),
+    "objects": ("apiVersion: v{0}", ["kind: K{0}", "metadata:", "  name: web-{0}", "  uid: u{0}"], "\n---\n"),
 }
 
 
@@ -747,6 +759,118 @@ def test_a_line_stands_below_the_file_or_record_that_it_is_from(
     for line in map(str.strip, short.text.split("\n")):
         above = line if line in heads else above
         assert of.get(line, above) == above
+
+
+NESTED = {
+    "services": """  s{0}:
+    image: s:{0}
+    env:
+      LOG: l{0}
+      PORT: 8{0}
+    limits:
+      memory: {0}Mi""",
+    "containers": """- kind: Pod{0}
+  spec:
+    list:
+    - name: c{0}
+      env:
+      - name: E{0}
+        value: v{0}
+      limits:
+        memory: {0}Mi
+    node: n{0}""",
+    "Anlagen": """Anlage {0}:
+  Halle {0}:
+    Pumpe: P{0}
+    Druck:
+      Soll: {0} bar
+      Ist: {0}5 bar
+  Leiter: L{0}""",
+    "blocks": """resource "db" "r{0}" {{
+  size = "m{0}"
+  network {{
+    ip = "10.{0}.0.1"
+    rule {{
+      port = {0}
+    }}
+  }}
+  tags {{
+    owner = "o{0}"
+  }}
+}}""",
+    "门店": """门店{0}：
+  地址: 第{0}街
+  库存：
+    茶: {0}0
+    米: {0}5
+  店长: 王{0}""",
+}
+
+
+@pytest.mark.parametrize("form", NESTED.values(), ids=NESTED)
+@pytest.mark.parametrize("number", ["", "{:6}\t"])
+@given(st.lists(st.integers(0, 9), min_size=96, max_size=96), st.integers(80, 700))
+def test_a_line_stands_below_the_keys_that_it_stands_below_by_indentation(
+    form: str, number: str, worths: list[int], characters: int
+) -> None:
+    lines = "\n".join(form.format(n) for n in range(10, 18)).split("\n")
+    worth_of = dict(zip(map(str.strip, lines), worths, strict=False))
+    text = "\n".join(number.format(n) + line for n, line in enumerate(lines, 1))
+    short = excerpt(text, characters, lambda piece: float(worth_of.get(without_number(piece), 0))).text
+    of = dict(keys_above(text))
+    for line, keys in keys_above(short):
+        assert len([each for each in lines if each.strip() == line]) > 1 or keys == of[line]
+
+
+def keys_above(text: str) -> list[tuple[str, list[str]]]:
+    """Each line, and those that it is below by indentation."""
+    found: list[tuple[str, list[str]]] = []
+    open_: list[tuple[int, str]] = []
+    for line in text.split("\n"):
+        own = re.sub(r"^ *\d+\t", "", line)
+        if (said := own.strip()) not in ("", "}", "…"):
+            depth = len(own) - len(own.lstrip()) + said.startswith("- ")
+            open_ = [(indent, key) for indent, key in open_ if indent < depth]
+            found.append((said, [key for _, key in open_]))
+            open_.append((depth, said))
+    return found
+
+
+@pytest.mark.parametrize("section", ["[hafen-{}]", "[[bin.{}]]", '[remote "r{}"]'])
+@pytest.mark.parametrize("number", ["{:6}\t", "{}→", "{}:"])
+def test_a_setting_of_a_file_with_line_numbers_stands_below_its_section(section: str, number: str) -> None:
+    lines = [part for n in range(20) for part in (section.format(n), "# a comment", f"host = db-{n}", "read_only = no")]
+    text = "\n".join(number.format(n) + line for n, line in enumerate(lines, 1))
+    short, *_ = excerpt(text, 200, lambda piece: 5.0 * piece.endswith(("db-7", "db-13")) + 0.1)
+    for n in (7, 13):
+        above = short[: short.index(f"host = db-{n}")].split("\n")
+        assert [without_number(line) for line in above if "[" in line][-1] == section.format(n)
+
+
+def test_a_value_that_is_hidden_names_nothing() -> None:
+    text = "\n".join(f"user = u{n}\npassword {sign} ********" for n in range(9) for sign in ":=")
+    found = pieces(text)
+    assert _documents(text, found, [text[p.start : p.stop] for p in found])[0] == {}
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "end"),
+    [
+        (" id | betrag | freigabe\n----+--------+----------", " {0} | {0}4,20 | {1}", "(29 rows)"),
+        ("+----+-------+\n| id | state |\n+----+-------+", "| {0} | {1}  |", "+----+-------+\n29 rows in set"),
+        ("Name      Id  State\n----      --  -----", "svc-{1}    {0}  Stopped", ""),
+        ("  账号 | 余额\n ======+======", "  {1} | {0}00", "共 29 行"),
+    ],
+)
+def test_a_row_stands_under_its_columns_in_tables_of_any_tool(head: str, row: str, end: str) -> None:
+    columns = max(head.split("\n"), key=lambda line: sum(map(str.isalpha, line)))
+    rows = [row.format(n, "".join(chr(97 + n * k % 26) for k in (3, 5, 7))) for n in range(1, 30)]
+    text = "\n".join(["ok\n" * 9, head, *rows, end, "", "The end.\n" + "ok\n" * 9])
+    worths = {rows[17].strip(): 9.0, "The end.": 2.0}
+    short, *_ = excerpt(text, 100, lambda piece: worths.get(piece, 0.0))
+    assert short.index(columns.strip()) < short.index(rows[17].strip())
+    alone, *_ = excerpt(text, 60, lambda piece: float(piece in ("The end.", columns.strip())))
+    assert f"{columns}\n…\nThe end." not in alone
 
 
 def test_a_head_within_a_file_stands_below_that_of_the_file() -> None:
