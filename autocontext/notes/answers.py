@@ -30,15 +30,16 @@ from autocontext.text.excerpts import (
     sums_up,
     without_number,
 )
-from autocontext.text.protocol_results import RECORD_KEY, parsed, printed, said
+from autocontext.text.failures import tells_errors
+from autocontext.text.protocol_results import RECORD_KEY, parsed, printed, python_record, said
 from autocontext.text.rendering import one_line, start_of_word
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
 
 _ENDS = 600
 """Characters at each end of a result in which a program's wrapper prints an exit code."""
-_LONGEST_JSON = 50_000
-"""Characters; a longer result is read as lines."""
+_LONGEST_JSON, _LONGEST_WRAPPED = 50_000, 1_000_000
+"""Characters; a longer result is read as lines, unless an end of it may have an exit code."""
 _READ = 256
 """Results that are kept as they were read, and their lines: the notes of a pass, and of the next, tell the same."""
 _LINES = 8_192
@@ -101,17 +102,29 @@ _HEAD = 3
 """A third of what is quoted of such a line is its beginning, which says what it is about."""
 
 _EXIT = re.compile(
-    r"<returncode>\s*(-?\d{1,9})"
-    r"|[\"'](?:exit_?code|return_?code|exit_?status)[\"']\s*:\s*(-?\d{1,9})"
-    r"|\bexit(?:ed(?: with)?(?: code| status)?|(?: with)?(?: code| status)+)[: ]+(-?\d{1,9})[\W_]*$"
-    r"|^[^\w\n]{0,3}[\[(<]exit:? (-?\d{1,9})[\])>]\s*\Z"
-    r"|^\W*(?:exit_?code|return(?:ed)?[_ ]?code|exit_?status|rc)\s?[:=]\s?(-?\d{1,9})\b",
+    r"(?:^|(?<=>))<(?:return_?code|exit_?code|exit_?status)>\s?(-?\d{1,9})\b(?:</[\w-]{1,40}>)?"
+    r"|^(?:[^\w\s]{1,4} ?)?(?:error[:\]]? ?)?"
+    r"(?:(?:\w{1,20} )?(?:command|process|program|script|shell|task|execution|session)(?: [a-z]{1,20}){0,3}? )?"
+    r"(?:exit(?:ed(?: with)?(?: code| status)?|(?: with)?(?: code| status)+)[: ]+(-?\d{1,9})"
+    r"|(?:exit_?code|return(?:ed)?[_ ]?code|exit_?status|rc)\s?[:=]\s?(-?\d{1,9})(?: \(.{0,80})?)[^\w\n]*$"
+    r"|^[^\w\s]{0,3}[\[(<]exit:? (-?\d{1,9})[\])>]\s?$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Only at the end of a line, as programs print it: in prose about exit codes more text follows.
+"""An element or a line of its own, as what runs programs prints it, and not indented, as in a record of something else.
 
-A bare `exit 1` is a line of a script, if it is not in brackets at the end.
+A bare `exit 1` is a line of a script, if it is not in brackets.
 """
+_ABOVE_OUTPUT = re.compile(
+    r"(?:\S.*\n){1,6}?(?:(?:\w{1,20} )?(?:output|stdout|stderr):|<(?:output|stdout|stderr)>)", re.IGNORECASE
+)
+"""The head of what a program printed."""
+_AROUND = Caseless(
+    r"(?:</?[\w-]{1,40}>|[\[(].{0,200}[\])]|`{3}\w*|[^\s#]{0,40}[$#]|[\w ]{1,40}: \(none\)"
+    r"|(?:(?:wall|elapsed|real|run)[ -]?time|duration(?:_ms)?|[\w ]{0,40}\bp(?:g?id|ids)): .{0,40})?"
+)
+"""A line that may stand around an exit code at an end: tags, brackets, a prompt, what else is known of the process."""
+_EXIT_KEYS = ("exitcode", "returncode", "exitstatus")
+_OUTPUT_KEYS = frozenset({"output", "stdout", "stderr"})
 _HTTP = re.compile(r"\s*HTTP/[\d.]{1,3} ([45]\d\d)\b")
 _TAGS = re.compile(r"</?[A-Za-z][\w-]{0,40}>")
 _WRAPPER = re.compile(
@@ -119,7 +132,7 @@ _WRAPPER = re.compile(
 )
 _OF_WRAPPER = ("out", "err", "code", "status")
 """What is in each word of `_WRAPPER`: the search for it takes ten times as long."""
-_ERROR_KEYS = ("error", "errors", "isError", "is_error")
+_ERROR_KEYS = ("error", "isError", "is_error")
 _SUCCEEDED = re.compile(
     r"\"(?:ok|success|succeeded)\"\s*:\s*true|\"(?:exit|return)_?(?:code|status)\"\s*:\s*0,?", re.IGNORECASE
 )
@@ -244,23 +257,46 @@ def _safe(text: str) -> str:
 def answer_of(block: ToolResultBlock) -> Answer:
     """What the structure of a result says."""
     text, is_error, _ = said(block.text)
-    record = parsed(text, _LONGEST_JSON)
+    may_wrap = _may_have_exit(text[:_ENDS]) or _may_have_exit(text[-_ENDS:])
+    record = parsed(text, _LONGEST_WRAPPED if may_wrap else _LONGEST_JSON) or python_record(text)
     status = "error" if block.is_error or is_error else ""
-    if (code := _exit_code(text)) not in (None, 0):
+    if code := (_exit_code(text) if record is None else _code_in(record)) if may_wrap else None:
         status = f"exit {code}"
     elif http := _HTTP.match(text):
         status = f"HTTP {http[1]}"
-    elif isinstance(record, dict) and any(record.get(key) for key in _ERROR_KEYS):
+    elif isinstance(record, dict) and (any(map(record.get, _ERROR_KEYS)) or tells_errors(record.get("errors"))):
         status = "error"
     return Answer(status, _is_empty(text) if record is None else _says_no_value(record))
 
 
 def _exit_code(text: str) -> int | None:
-    """The exit code in the last lines, otherwise in the first."""
-    for end, which in ((text[-_ENDS:], -1), (text[:_ENDS] if len(text) > _ENDS else "", 0)):
-        if _may_have_exit(end) and (found := [*_EXIT.finditer(end)]):
-            return int(next(filter(None, found[which].groups())))
-    return None
+    """The exit code above an output, at its end or its beginning: one within what was read is not the call's."""
+    head, end = _ABOVE_OUTPUT.match(text, 0, _ENDS), max(0, len(text) - _ENDS)
+    found = _EXIT.search(head[0]) if head else None
+    if found is None and (last := [*_EXIT.finditer(text, end)][-1:]) and _is_around(text[last[0].end() :]):
+        found = last[0]
+    if found is None and (first := _EXIT.search(text, 0, _ENDS)) and _is_around(text[: first.start()]):
+        found = first
+    return int(next(filter(None, found.groups()))) if found else None
+
+
+def _is_around(text: str) -> bool:
+    return all(_AROUND.fullmatch(line.strip()) for line in text.split("\n"))
+
+
+def _code_in(record: Any) -> int | None:
+    """The exit code in the record of an output, also in its only part or in one beside the output."""
+    if not isinstance(record, dict):
+        return None
+    parts = [part for part in record.values() if isinstance(part, dict)]
+    told = (part for part in parts if _OUTPUT_KEYS & (part.keys() if len(record) == 1 else record.keys()))
+    codes = (
+        code
+        for part in (record, *told)
+        for key, code in part.items()
+        if type(code) is int and key.lower().replace("_", "") in _EXIT_KEYS
+    )
+    return next(codes, None)
 
 
 def _may_have_exit(text: str) -> bool:

@@ -100,11 +100,63 @@ def test_the_exit_code_is_the_one_of_the_wrapper_around_the_output(text: str, st
 @pytest.mark.parametrize(("more", "status"), [(0, "exit 3"), (1, "")])
 def test_an_exit_code_stands_in_600_characters_at_either_end(more: int, status: str) -> None:
     code, middle = "exit code: 3", "x" * 700
-    beside = ("y" * 40 + "\n") * 20
-    foot = beside[-(600 - len(code) - 1 + more) :]
+    around = "\n" * 600
+    foot = around[-(600 - len(code) - 1 + more) :]
     assert answer_of(ToolResultBlock(id="a", output=f"{middle}\n{code}\n{foot}")).status == status
-    head = beside[-(600 - len(code) + more) :]
+    head = around[-(600 - len(code) + more) :]
     assert answer_of(ToolResultBlock(id="a", output=f"{head}{code}\n{middle}")).status == status
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Name: web-1\nState: Running\nLast State: Terminated\n  Exit Code: 137\nReady: True",
+        "Name: web-1\nLast State: Terminated\n  Reason: OOMKilled\n  Exit Code: 137",
+        "job 7 build: exit code 0\njob 8 test: exit code 1\njob 9 lint: exit code 1",
+        "Hi, the nightly backup on db-2 stopped yesterday with exit code 2\nCan you look?",
+        "Der Auftrag von gestern:\nexit code: 4\nBitte prüfen Sie ihn.",
+        "昨天的任务：\nexit status 4\n请检查。",
+        "Ticket 7\n\nThe import fails:\nexit code: 2\nOutput:\nno such table",
+        '{"State": {"Status": "running"}, "LastRun": {"exit_code": 3}}',
+        '{"jobs": [{"name": "lint", "exit_code": 1, "output": "x"}]}',
+        '{"valid": true, "errors": {"checked": 12, "found": 0}}',
+        '{"requests": 100812, "errors": 3}',
+    ],
+)
+def test_a_code_or_count_within_what_was_read_is_not_the_call_s(text: str) -> None:
+    """Also of a part of its output, if the call's own stands at an end."""
+    assert answer_of(ToolResultBlock(id="a", output=text)).status == ""
+    for wrapped in (
+        f"{text}\n[exit code: 9]",
+        f"Exit code: 9\n{text}",
+        f"Wall time: 1 s\nexit code: 9\nOutput:\n{text}",
+    ):
+        assert answer_of(ToolResultBlock(id="a", output=wrapped)).status == "exit 9"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Chunk ID: a1\nWall time: 0.05 seconds\nProcess exited with code 9\nOutput:\nrows: 3\nexit code: 2",
+        "<result><output>rows: 3</output><exit_code>9</exit_code></result>",
+        "rows: 3\n[The command completed with exit code 9.]\n[Current working directory: /srv/orders]\n",
+        "Command: ls\nOutput: rows: 3\nExit Code: 9\nSignal: (none)\nProcess Group PGID: 1234",
+        "exitcode: 9 (execution failed)\nCode output: \nrows: 3",
+        "rows: 3\n\nCommand exited with code 9",
+        "Error: Exit code 9\nrows: 3",
+        '{"output": "rows: 3", "metadata": {"exit_code": 9, "duration_seconds": 0.2}}',
+        '{"result": {"exitCode": 9, "stdout": "rows: 3", "stderr": ""}}',
+        '{"name": "a", "stdout": "' + "rows " * 11_000 + '", "return_code": 9}',
+        "{'returncode': 9, 'stdout': 'rows: 3'}",
+    ],
+)
+def test_an_exit_code_is_told_however_a_program_s_output_is_wrapped(text: str) -> None:
+    assert answer_of(ToolResultBlock(id="a", output=text)) == Answer("exit 9", empty=False)
+
+
+@pytest.mark.parametrize("errors", ['["no seat"]', '"kein Platz"', "true", '{"邮箱": ["必填"]}', '{"mail": "missing"}'])
+def test_a_field_that_holds_errors_is_a_status(errors: str) -> None:
+    assert answer_of(ToolResultBlock(id="a", output=f'{{"id": 7, "errors": {errors}}}')).status == "error"
 
 
 @pytest.mark.parametrize(
