@@ -130,6 +130,8 @@ _TAGS = re.compile(r"</?[A-Za-z][\w-]{0,40}>")
 _WRAPPER = re.compile(
     r"\b(?:return_?code|exit_?code|exit_?status)\b\W{0,4}0\b|\b(?:output|stdout|stderr)\b:?", re.IGNORECASE
 )
+_SIGN = re.compile("[×\u2190-\u24ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
+"""A sign that says something by itself, ✓ or ✗, unlike brackets, rules and boxes."""
 _OF_WRAPPER = ("out", "err", "code", "status")
 """What is in each word of `_WRAPPER`: the search for it takes ten times as long."""
 _ERROR_KEYS = ("error", "isError", "is_error")
@@ -290,12 +292,7 @@ def _code_in(record: Any) -> int | None:
         return None
     parts = [part for part in record.values() if isinstance(part, dict)]
     told = (part for part in parts if _OUTPUT_KEYS & (part.keys() if len(record) == 1 else record.keys()))
-    codes = (
-        code
-        for part in (record, *told)
-        for key, code in part.items()
-        if type(code) is int and key.lower().replace("_", "") in _EXIT_KEYS
-    )
+    codes = (code for part in (record, *told) for key, code in part.items() if type(code) is int and _is_exit_key(key))
     return next(codes, None)
 
 
@@ -311,9 +308,20 @@ def _is_json(text: str) -> bool:
 
 
 def _says_no_value(value: Any) -> bool:
-    """Whether a JSON value holds nothing: no text, no number but 0, no true."""
-    inside = value.values() if isinstance(value, dict) else value
-    return all(map(_says_no_value, inside)) if isinstance(value, dict | list) else not value
+    """Whether a JSON value holds nothing: 0 and false are values, but for how it went and the length of an empty list."""
+    if not isinstance(value, dict):
+        return all(map(_says_no_value, value)) if isinstance(value, list) else value in (None, "")
+    has_empty_list = [] in value.values()
+    return all(
+        _says_no_value(told)
+        or (told is False and ERROR.search(key) is not None)
+        or (told == 0 and told is not False and (has_empty_list or _is_exit_key(key)))
+        for key, told in value.items()
+    )
+
+
+def _is_exit_key(key: str) -> bool:
+    return key.lower().replace("_", "") in _EXIT_KEYS
 
 
 def _is_empty(text: str) -> bool:
@@ -324,7 +332,7 @@ def _is_empty(text: str) -> bool:
     lowered = rest.lower()
     if not rest.isascii() or any(word in lowered for word in _OF_WRAPPER):
         rest = _WRAPPER.sub("", rest)
-    return rest.strip().lower() in ("", "null", "none") or not any(map(str.isalnum, rest))
+    return rest.strip().lower() in ("", "null", "none") or not (any(map(str.isalnum, rest)) or _SIGN.search(rest))
 
 
 # ----------------------------------------------------------------------------------------------------------- words

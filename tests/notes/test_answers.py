@@ -64,6 +64,41 @@ def test_a_status_is_what_the_structure_says(text: str, status: str, empty: bool
     assert answer_of(ToolResultBlock(id="a", output=text, is_error=True)).status in (status, "error")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"available": false}',
+        '{"allergic": false, "reactions": 0}',
+        '{"on_hand": 0}',
+        '{"余票": 0, "备注": ""}',
+        '{"frei": false, "alternativen": []}',
+        "✗",
+        "✅",
+        "×",
+    ],
+)
+def test_no_and_zero_are_answers(text: str) -> None:
+    shown = told(text)
+    assert "nothing" not in shown
+    assert any(sign in shown for sign in ("false", ": 0", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"exit_code": 0, "stdout": "", "stderr": ""}',
+        "{'returncode': 0, 'output': ''}",
+        '{"is_error": false, "rows": [], "total": 0}',
+        '{"data": {"Treffer": [], "Anzahl": 0.0}, "next": null}',
+        "[{}, []]",
+        "┌────┐\n└────┘",
+        "------",
+    ],
+)
+def test_a_wrapper_or_list_that_holds_nothing_is_told_as_nothing(text: str) -> None:
+    assert told(text) == "nothing"
+
+
 OUTPUT = "Compiling module after module of the project\n" * 40
 
 
