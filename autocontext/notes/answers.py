@@ -183,6 +183,11 @@ _COUNT = re.compile(r"(?:^|[\s(])\d[\d.,]*(?=[\s:：)]|$)")
 _ENDS_OF_SENTENCE = (".", "!", "。", "！", *_COLONS)
 _RULE, _BETWEEN_COLUMNS = "-=:|+ ", re.compile(r"[-=:][ |+]+[-=:]")
 """What the line below the names of columns consists of, and what it has between two of them."""
+_FIGURE = re.compile(r"[|│ ]*-?\d[\d.,]*[|│ ]*")
+_ROWS = re.compile(r"\(\d{1,9} ?\w{1,20}(?: affected)?\)|\d{1,9} rows? .{1,40}")
+"""A value that a query returned, and what a database prints below it."""
+_RETURNED = 3.0
+"""Worth of such a value where nothing else came back: a number beside other lines is one of a page or a line."""
 _IS_EXCEPTION = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)(?::|$)")
 _FIELD = re.compile(
     r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}(?P<value>\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false),?"
@@ -308,7 +313,7 @@ def _is_json(text: str) -> bool:
 
 
 def _says_no_value(value: Any) -> bool:
-    """Whether a JSON value holds nothing: 0 and false are values, but for how it went and the length of an empty list."""
+    """Whether a JSON value holds nothing: 0 and false are values, but for how it went and the size of an empty list."""
     if not isinstance(value, dict):
         return all(map(_says_no_value, value)) if isinstance(value, list) else value in (None, "")
     has_empty_list = [] in value.values()
@@ -414,6 +419,12 @@ class _Lines:
         rules = (k for k in told if k and _rules_columns(lines[k][1]))
         # The names of columns alone would read as if there were no rows.
         self._columns = next((k - 1 for k in rules if k < self._last and not _rules_columns(lines[k + 1][1])), -1)
+        above = {k - 1 for k in told if k and not lines[k][1].strip(_RULE)}
+        figures = {k for k in told if _FIGURE.fullmatch(lines[k][1])}
+        others = [k for k in told if not (k in above or k in figures or _is_no_value(lines[k][1]))]
+        # Some clients print no rule below a column's name.
+        is_name = not above and len(others) == 1 and len(lines[others[0]][1].split()) <= _LIKE_WORDS
+        self._figures = figures if not others or (is_name and others[0] < min(figures, default=0)) else set[int]()
         # What was found is listed best first; the outcome of an action stands last, but a refusal says so first.
         # So does a report, which begins with a heading: records and what failed on the way are of its many lines.
         self._is_report = bool(told) and is_heading(lines[told[0]][1])
@@ -430,6 +441,8 @@ class _Lines:
     def rate(self, k: int, used: Used) -> float:
         """What a line is worth by its words and by its place."""
         line = self.said[k][1]
+        if k in self._figures:
+            return _RETURNED + self._by_place(k)
         words = without_number(line) if line in self.numbered else line
         worth = _worth(words, self._call, self._parts, used, reasons=self._reasons)
         worth += self._by_place(k) * (worth > _OF_ECHO)
@@ -469,6 +482,11 @@ def _statement(line: str, *, more: bool) -> str:
 def _is_head(line: str) -> bool:
     """Whether a line only announces what stands below it: it counts, defines and refuses nothing."""
     return line.endswith(_COLONS) and not (_COUNT.search(line) or defines(line) or _word_of_error(line))
+
+
+def _is_no_value(line: str) -> bool:
+    """Whether a line is no part of what a query returned: a wrapper's, or the number of its rows."""
+    return _says_nothing(line) or _ROWS.fullmatch(line) is not None or shape_of(line) != line
 
 
 def _rules_columns(line: str) -> bool:

@@ -875,6 +875,30 @@ def test_the_names_of_columns_do_not_stand_for_what_came_back(
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (" max_connections \n-----------------\n 300\n(1 row)\n", "300"),
+        ("count(*)\n5531\n", "5531"),
+        (
+            "+------------+\n| sum(preis) |\n+------------+\n|    1204.50 |\n+------------+\n1 row in set",
+            "1204.50",
+        ),
+        ("订单数\n------\n1873\n(1 行)", "1873"),
+        ("Exit code: 0\nWall time: 0.05 seconds\nOutput:\n anzahl \n--------\n     17\n(1 Zeile)", "17"),
+    ],
+)
+@pytest.mark.parametrize("looks", [True, False])
+def test_the_one_number_that_a_query_returned_is_told(text: str, value: str, looks: bool) -> None:
+    assert value in told(text, characters=18, looks=looks)
+    assert value in told(text, characters=56, looks=looks)
+
+
+@pytest.mark.parametrize("text", ["Order W-7 was cancelled\n0", "Seite gesichert\n12\nGäste benachrichtigt\n13"])
+def test_a_number_beside_sentences_does_not_stand_for_them(text: str) -> None:
+    assert re.search("cancelled|gesichert|benachrichtigt", told(text, characters=26))
+
+
+@pytest.mark.parametrize(
     ("key", "field", "values"),
     [
         ("legs", "flight_number", ("HAT084", "HAT175", "HAT266")),
