@@ -189,9 +189,12 @@ _ROWS = re.compile(r"\(\d{1,9} ?\w{1,20}(?: affected)?\)|\d{1,9} rows? .{1,40}")
 _RETURNED = 3.0
 """Worth of such a value where nothing else came back: a number beside other lines is one of a page or a line."""
 _IS_EXCEPTION = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)(?::|$)")
+_VALUE = r"(?:\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false)"
 _FIELD = re.compile(
-    r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}(?P<value>\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false),?"
+    r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}"
+    rf"(?P<value>{_VALUE}|\[\s{{0,40}}{_VALUE}(?:\s{{0,40}},\s{{0,40}}{_VALUE}){{0,15}}\s{{0,40}}\]),?"
 )
+"""A value of JSON, or a few in a list: which of several failed stands beside a field that says "success"."""
 _KEY = r"\"(?:[^\"\\]|\\.){1,80}\"\s{0,40}:\s{0,40}"
 _RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST_RECORD}}}\}},?|{_FIELD.pattern}")
 """A short record is quoted whole, with its name: its fields alone would look like those of the record beside it."""
@@ -671,11 +674,12 @@ def _is_said(field: re.Match[str], call: str) -> bool:
 def _worth_of_field(field: re.Match[str], used: Used) -> float:
     """How much a field tells; 0 if it holds nothing."""
     value = field["value"].strip('"')
-    if not value or (value == "false" and ERROR.search(field["key"])):
+    is_list = value.startswith("[") and field["value"] == value
+    if not value or (value == "false" and ERROR.search(field["key"])) or (is_list and not any(map(str.isalnum, value))):
         return 0.0
     if _SUCCEEDED.match(field.group()):
         return _OF_ECHO
-    worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value)
+    worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value and not is_list)
     worth += 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, LONGEST_LINE)))
     return worth + used(known_values(value[:LONGEST_LINE]))
 
