@@ -224,6 +224,8 @@ _FORGES = re.compile(_LIKE_OURS)
 _END_OF_QUOTE = re.compile(rf"\"(?=\s*(?:{_LIKE_OURS}))")
 _LEAST_SENTENCE = 20
 """Characters of a sentence that says something without the rest of its line."""
+_LITTLE_CUT = 1.5
+"""The longest line beside the room for it that is cut and not replaced by another one: most of it stays."""
 _NEXT_BEST = 3
 """Lines that one is looked for among which is not too long."""
 _LIKE_WORDS = 2
@@ -438,6 +440,7 @@ class _Lines:
         self._ends_with_sum = (
             not self._listed
             and sums_up(lines[self._last][1])
+            and not _is_entry([line for _, line in lines], self._last)
             and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for _, line in lines)
         )
 
@@ -474,6 +477,12 @@ class _Lines:
         worth += _SUMMARY * (k == self._last and self._ends_with_sum)
         at_end = min(k - self._first, self._last - k) <= _OUTCOME_LINES
         return worth + _EMPHASISED * (at_end and not self._listed and STATEMENT.match(line) is not None)
+
+
+def _is_entry(lines: Sequence[str], k: int) -> bool:
+    """Whether a line is one of several that begin alike, digits aside: that of a log has a date and a host."""
+    begins = [line.translate(_NO_DIGITS).split()[:_LIKE_WORDS] for line in lines]
+    return len(begins[k]) == _LIKE_WORDS and begins.count(begins[k]) > _RECORDS
 
 
 def _statement(line: str, *, more: bool) -> str:
@@ -695,7 +704,10 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     place, first = pieces[0]
     if len(first) > characters and _RECORD.fullmatch(first):
         first = first.removeprefix(_part_of(first))
-    if len(first) > characters and not (answer.status or _word_of_error(first) or STATEMENT.match(first)):
+    little_over = len(first) <= _LITTLE_CUT * characters and (sums_up(first) or _BEGINS_JSON.match(first))
+    if len(first) > characters and not (
+        little_over or answer.status or _word_of_error(first) or STATEMENT.match(first)
+    ):
         end = max(first.rfind(sign, _LEAST_SENTENCE, characters) for sign in (". ", "。"))
         if end > 0:
             first = first[: end + 1] + "…"

@@ -264,6 +264,42 @@ def test_a_whole_line_goes_before_the_beginning_of_one_that_gives_no_reason(text
     assert words in told(text, characters=40)
 
 
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        (
+            "db.pg16: Creating...\ndb.pg16: complete\nApply complete! Resources: 1 added, 1 changed, 1 destroyed.",
+            '"Apply complete! Resources: 1 added, 1 ',
+        ),
+        (
+            '{"visa": "required unless the traveller holds a valid US visa", "source": "timatic 2026-05-09"}',
+            '"required unless the traveller ',
+        ),
+        (
+            "Lager 4 wird gelesen.\nLager 5 wird gelesen.\nFertig: 12 Artikel neu, 3 Artikel geändert, 1 gelöscht",
+            '"Fertig: 12 Artikel neu, 3 ',
+        ),
+    ],
+)
+def test_an_outcome_that_is_a_little_too_long_is_cut_and_gives_way_to_no_other_line(text: str, outcome: str) -> None:
+    assert outcome in told(text, characters=48)
+
+
+@pytest.mark.parametrize(
+    ("entry", "failed"),
+    [
+        ("Mar 12 10:0{0}:4{0} cron-1 systemd[1]: Started {1}.service.", "E: Could not get lock /var/lib/dpkg"),
+        ("2026-05-0{0} 08:1{0} Kasse Beleg {1} gebucht", "Fehler: Beleg 17 ohne Konto"),
+        ("5月{0}日 仓库 订单 {1} 已发货", "错误：订单 D99 未找到"),
+    ],
+)
+def test_the_last_entry_of_a_log_does_not_sum_it_up(entry: str, failed: str) -> None:
+    before = " ".join(entry.split()[:3]).format(1)
+    names = ("amber", "größe", "仓库", "raven", "tee", "kasse")
+    log = "\n".join((f"{before} {failed}", *(entry.format(n, name) for n, name in enumerate(names, 2))))
+    assert failed in told(log, characters=70)
+
+
 @pytest.mark.parametrize(("language", "words"), WORDS_OF_ERRORS.items())
 def test_each_language_finds_its_own_words(language: str, words: str) -> None:
     example = {
