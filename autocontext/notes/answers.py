@@ -319,15 +319,24 @@ def _is_json(text: str) -> bool:
 
 def _says_no_value(value: Any) -> bool:
     """Whether a JSON value holds nothing: 0 and false are values, but for how it went and the size of an empty list."""
-    if not isinstance(value, dict):
-        return all(map(_says_no_value, value)) if isinstance(value, list) else value in (None, "")
-    has_empty_list = [] in value.values()
-    return all(
-        _says_no_value(told)
-        or (told is False and ERROR.search(key) is not None)
-        or (told == 0 and told is not False and (has_empty_list or _is_exit_key(key)))
-        for key, told in value.items()
-    )
+    waiting = [value]
+    while waiting:
+        told = waiting.pop()
+        if isinstance(told, dict):
+            has_empty_list = [] in told.values()
+            waiting += (inside for key, inside in told.items() if not _says_nothing_else(key, inside, has_empty_list))
+        elif isinstance(told, list):
+            waiting += told
+        elif told not in (None, ""):
+            return False
+    return True
+
+
+def _says_nothing_else(key: str, value: Any, has_empty_list: bool) -> bool:
+    """Whether a field only says that no error occurred, or how long the empty list beside it is."""
+    if value is False:
+        return ERROR.search(key) is not None
+    return value == 0 and (has_empty_list or _is_exit_key(key))
 
 
 def _is_exit_key(key: str) -> bool:

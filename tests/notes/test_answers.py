@@ -91,6 +91,7 @@ def test_no_and_zero_are_answers(text: str) -> None:
         '{"is_error": false, "rows": [], "total": 0}',
         '{"data": {"Treffer": [], "Anzahl": 0.0}, "next": null}',
         "[{}, []]",
+        '{"a": ' * 700 + "null" + "}" * 700,
         "┌────┐\n└────┘",
         "------",
     ],
