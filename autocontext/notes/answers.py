@@ -30,15 +30,16 @@ from autocontext.text.excerpts import (
     sums_up,
     without_number,
 )
-from autocontext.text.protocol_results import RECORD_KEY, parsed, printed, said
+from autocontext.text.failures import tells_errors
+from autocontext.text.protocol_results import RECORD_KEY, parsed, printed, python_record, said
 from autocontext.text.rendering import one_line, start_of_word
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
 
 _ENDS = 600
 """Characters at each end of a result in which a program's wrapper prints an exit code."""
-_LONGEST_JSON = 50_000
-"""Characters; a longer result is read as lines."""
+_LONGEST_JSON, _LONGEST_WRAPPED = 50_000, 1_000_000
+"""Characters; a longer result is read as lines, unless an end of it may have an exit code."""
 _READ = 256
 """Results that are kept as they were read, and their lines: the notes of a pass, and of the next, tell the same."""
 _LINES = 8_192
@@ -101,25 +102,39 @@ _HEAD = 3
 """A third of what is quoted of such a line is its beginning, which says what it is about."""
 
 _EXIT = re.compile(
-    r"<returncode>\s*(-?\d{1,9})"
-    r"|[\"'](?:exit_?code|return_?code|exit_?status)[\"']\s*:\s*(-?\d{1,9})"
-    r"|\bexit(?:ed(?: with)?(?: code| status)?|(?: with)?(?: code| status)+)[: ]+(-?\d{1,9})[\W_]*$"
-    r"|^[^\w\n]{0,3}[\[(<]exit:? (-?\d{1,9})[\])>]\s*\Z"
-    r"|^\W*(?:exit_?code|return(?:ed)?[_ ]?code|exit_?status|rc)\s?[:=]\s?(-?\d{1,9})\b",
+    r"(?:^|(?<=>))<(?:return_?code|exit_?code|exit_?status)>\s?(-?\d{1,9})\b(?:</[\w-]{1,40}>)?"
+    r"|^(?:[^\w\s]{1,4} ?)?(?:error[:\]]? ?)?"
+    r"(?:(?:\w{1,20} )?(?:command|process|program|script|shell|task|execution|session)(?: [a-z]{1,20}){0,3}? )?"
+    r"(?:exit(?:ed(?: with)?(?: code| status)?|(?: with)?(?: code| status)+)[: ]+(-?\d{1,9})"
+    r"|(?:exit_?code|return(?:ed)?[_ ]?code|exit_?status|rc)\s?[:=]\s?(-?\d{1,9})(?: \(.{0,80})?)[^\w\n]*$"
+    r"|^[^\w\s]{0,3}[\[(<]exit:? (-?\d{1,9})[\])>]\s?$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Only at the end of a line, as programs print it: in prose about exit codes more text follows.
+"""An element or a line of its own, as what runs programs prints it, and not indented, as in a record of something else.
 
-A bare `exit 1` is a line of a script, if it is not in brackets at the end.
+A bare `exit 1` is a line of a script, if it is not in brackets.
 """
+_ABOVE_OUTPUT = re.compile(
+    r"(?:\S.*\n){1,6}?(?:(?:\w{1,20} )?(?:output|stdout|stderr):|<(?:output|stdout|stderr)>)", re.IGNORECASE
+)
+"""The head of what a program printed."""
+_AROUND = Caseless(
+    r"(?:</?[\w-]{1,40}>|[\[(].{0,200}[\])]|`{3}\w*|[^\s#]{0,40}[$#]|[\w ]{1,40}: \(none\)"
+    r"|(?:(?:wall|elapsed|real|run)[ -]?time|duration(?:_ms)?|[\w ]{0,40}\bp(?:g?id|ids)): .{0,40})?"
+)
+"""A line that may stand around an exit code at an end: tags, brackets, a prompt, what else is known of the process."""
+_EXIT_KEYS = ("exitcode", "returncode", "exitstatus")
+_OUTPUT_KEYS = frozenset({"output", "stdout", "stderr"})
 _HTTP = re.compile(r"\s*HTTP/[\d.]{1,3} ([45]\d\d)\b")
 _TAGS = re.compile(r"</?[A-Za-z][\w-]{0,40}>")
 _WRAPPER = re.compile(
     r"\b(?:return_?code|exit_?code|exit_?status)\b\W{0,4}0\b|\b(?:output|stdout|stderr)\b:?", re.IGNORECASE
 )
+_SIGN = re.compile("[×\u2190-\u24ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
+"""A sign that says something by itself, ✓ or ✗, unlike brackets, rules and boxes."""
 _OF_WRAPPER = ("out", "err", "code", "status")
 """What is in each word of `_WRAPPER`: the search for it takes ten times as long."""
-_ERROR_KEYS = ("error", "errors", "isError", "is_error")
+_ERROR_KEYS = ("error", "isError", "is_error")
 _SUCCEEDED = re.compile(
     r"\"(?:ok|success|succeeded)\"\s*:\s*true|\"(?:exit|return)_?(?:code|status)\"\s*:\s*0,?", re.IGNORECASE
 )
@@ -168,10 +183,18 @@ _COUNT = re.compile(r"(?:^|[\s(])\d[\d.,]*(?=[\s:：)]|$)")
 _ENDS_OF_SENTENCE = (".", "!", "。", "！", *_COLONS)
 _RULE, _BETWEEN_COLUMNS = "-=:|+ ", re.compile(r"[-=:][ |+]+[-=:]")
 """What the line below the names of columns consists of, and what it has between two of them."""
+_FIGURE = re.compile(r"[|│ ]*-?\d[\d.,]*[|│ ]*")
+_ROWS = re.compile(r"\(\d{1,9} ?\w{1,20}(?: affected)?\)|\d{1,9} rows? .{1,40}")
+"""A value that a query returned, and what a database prints below it."""
+_RETURNED = 3.0
+"""Worth of such a value where nothing else came back: a number beside other lines is one of a page or a line."""
 _IS_EXCEPTION = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)(?::|$)")
+_VALUE = r"(?:\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false)"
 _FIELD = re.compile(
-    r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}(?P<value>\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false),?"
+    r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}"
+    rf"(?P<value>{_VALUE}|\[\s{{0,40}}{_VALUE}(?:\s{{0,40}},\s{{0,40}}{_VALUE}){{0,15}}\s{{0,40}}\]),?"
 )
+"""A value of JSON, or a few in a list: which of several failed stands beside a field that says "success"."""
 _KEY = r"\"(?:[^\"\\]|\\.){1,80}\"\s{0,40}:\s{0,40}"
 _RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST_RECORD}}}\}},?|{_FIELD.pattern}")
 """A short record is quoted whole, with its name: its fields alone would look like those of the record beside it."""
@@ -201,6 +224,8 @@ _FORGES = re.compile(_LIKE_OURS)
 _END_OF_QUOTE = re.compile(rf"\"(?=\s*(?:{_LIKE_OURS}))")
 _LEAST_SENTENCE = 20
 """Characters of a sentence that says something without the rest of its line."""
+_LITTLE_CUT = 1.5
+"""The longest line beside the room for it that is cut and not replaced by another one: most of it stays."""
 _NEXT_BEST = 3
 """Lines that one is looked for among which is not too long."""
 _LIKE_WORDS = 2
@@ -244,23 +269,41 @@ def _safe(text: str) -> str:
 def answer_of(block: ToolResultBlock) -> Answer:
     """What the structure of a result says."""
     text, is_error, _ = said(block.text)
-    record = parsed(text, _LONGEST_JSON)
+    may_wrap = _may_have_exit(text[:_ENDS]) or _may_have_exit(text[-_ENDS:])
+    record = parsed(text, _LONGEST_WRAPPED if may_wrap else _LONGEST_JSON) or python_record(text)
     status = "error" if block.is_error or is_error else ""
-    if (code := _exit_code(text)) not in (None, 0):
+    if code := (_exit_code(text) if record is None else _code_in(record)) if may_wrap else None:
         status = f"exit {code}"
     elif http := _HTTP.match(text):
         status = f"HTTP {http[1]}"
-    elif isinstance(record, dict) and any(record.get(key) for key in _ERROR_KEYS):
+    elif isinstance(record, dict) and (any(map(record.get, _ERROR_KEYS)) or tells_errors(record.get("errors"))):
         status = "error"
     return Answer(status, _is_empty(text) if record is None else _says_no_value(record))
 
 
 def _exit_code(text: str) -> int | None:
-    """The exit code in the last lines, otherwise in the first."""
-    for end, which in ((text[-_ENDS:], -1), (text[:_ENDS] if len(text) > _ENDS else "", 0)):
-        if _may_have_exit(end) and (found := [*_EXIT.finditer(end)]):
-            return int(next(filter(None, found[which].groups())))
-    return None
+    """The exit code above an output, at its end or its beginning: one within what was read is not the call's."""
+    head, end = _ABOVE_OUTPUT.match(text, 0, _ENDS), max(0, len(text) - _ENDS)
+    found = _EXIT.search(head[0]) if head else None
+    if found is None and (last := [*_EXIT.finditer(text, end)][-1:]) and _is_around(text[last[0].end() :]):
+        found = last[0]
+    if found is None and (first := _EXIT.search(text, 0, _ENDS)) and _is_around(text[: first.start()]):
+        found = first
+    return int(next(filter(None, found.groups()))) if found else None
+
+
+def _is_around(text: str) -> bool:
+    return all(_AROUND.fullmatch(line.strip()) for line in text.split("\n"))
+
+
+def _code_in(record: Any) -> int | None:
+    """The exit code in the record of an output, also in its only part or in one beside the output."""
+    if not isinstance(record, dict):
+        return None
+    parts = [part for part in record.values() if isinstance(part, dict)]
+    told = (part for part in parts if _OUTPUT_KEYS & (part.keys() if len(record) == 1 else record.keys()))
+    codes = (code for part in (record, *told) for key, code in part.items() if type(code) is int and _is_exit_key(key))
+    return next(codes, None)
 
 
 def _may_have_exit(text: str) -> bool:
@@ -275,9 +318,29 @@ def _is_json(text: str) -> bool:
 
 
 def _says_no_value(value: Any) -> bool:
-    """Whether a JSON value holds nothing: no text, no number but 0, no true."""
-    inside = value.values() if isinstance(value, dict) else value
-    return all(map(_says_no_value, inside)) if isinstance(value, dict | list) else not value
+    """Whether a JSON value holds nothing: 0 and false are values, but for how it went and the size of an empty list."""
+    waiting = [value]
+    while waiting:
+        told = waiting.pop()
+        if isinstance(told, dict):
+            has_empty_list = [] in told.values()
+            waiting += (inside for key, inside in told.items() if not _says_nothing_else(key, inside, has_empty_list))
+        elif isinstance(told, list):
+            waiting += told
+        elif told not in (None, ""):
+            return False
+    return True
+
+
+def _says_nothing_else(key: str, value: Any, has_empty_list: bool) -> bool:
+    """Whether a field only says that no error occurred, or how long the empty list beside it is."""
+    if value is False:
+        return ERROR.search(key) is not None
+    return value == 0 and (has_empty_list or _is_exit_key(key))
+
+
+def _is_exit_key(key: str) -> bool:
+    return key.lower().replace("_", "") in _EXIT_KEYS
 
 
 def _is_empty(text: str) -> bool:
@@ -288,7 +351,7 @@ def _is_empty(text: str) -> bool:
     lowered = rest.lower()
     if not rest.isascii() or any(word in lowered for word in _OF_WRAPPER):
         rest = _WRAPPER.sub("", rest)
-    return rest.strip().lower() in ("", "null", "none") or not any(map(str.isalnum, rest))
+    return rest.strip().lower() in ("", "null", "none") or not (any(map(str.isalnum, rest)) or _SIGN.search(rest))
 
 
 # ----------------------------------------------------------------------------------------------------------- words
@@ -370,6 +433,12 @@ class _Lines:
         rules = (k for k in told if k and _rules_columns(lines[k][1]))
         # The names of columns alone would read as if there were no rows.
         self._columns = next((k - 1 for k in rules if k < self._last and not _rules_columns(lines[k + 1][1])), -1)
+        above = {k - 1 for k in told if k and not lines[k][1].strip(_RULE)}
+        figures = {k for k in told if _FIGURE.fullmatch(lines[k][1])}
+        others = [k for k in told if not (k in above or k in figures or _is_no_value(lines[k][1]))]
+        # Some clients print no rule below a column's name.
+        is_name = not above and len(others) == 1 and len(lines[others[0]][1].split()) <= _LIKE_WORDS
+        self._figures = figures if not others or (is_name and others[0] < min(figures, default=0)) else set[int]()
         # What was found is listed best first; the outcome of an action stands last, but a refusal says so first.
         # So does a report, which begins with a heading: records and what failed on the way are of its many lines.
         self._is_report = bool(told) and is_heading(lines[told[0]][1])
@@ -380,12 +449,15 @@ class _Lines:
         self._ends_with_sum = (
             not self._listed
             and sums_up(lines[self._last][1])
+            and not _is_entry([line for _, line in lines], self._last)
             and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for _, line in lines)
         )
 
     def rate(self, k: int, used: Used) -> float:
         """What a line is worth by its words and by its place."""
         line = self.said[k][1]
+        if k in self._figures:
+            return _RETURNED + self._by_place(k)
         words = without_number(line) if line in self.numbered else line
         worth = _worth(words, self._call, self._parts, used, reasons=self._reasons)
         worth += self._by_place(k) * (worth > _OF_ECHO)
@@ -416,6 +488,12 @@ class _Lines:
         return worth + _EMPHASISED * (at_end and not self._listed and STATEMENT.match(line) is not None)
 
 
+def _is_entry(lines: Sequence[str], k: int) -> bool:
+    """Whether a line is one of several that begin alike, digits aside: that of a log has a date and a host."""
+    begins = [line.translate(_NO_DIGITS).split()[:_LIKE_WORDS] for line in lines]
+    return len(begins[k]) == _LIKE_WORDS and begins.count(begins[k]) > _RECORDS
+
+
 def _statement(line: str, *, more: bool) -> str:
     """What a line says before it announces what stands below it: "The file has been edited. Here is a part of it:"."""
     ends = [stop for _, stop in sentences(line)] if more and line.endswith(_COLONS) else []
@@ -425,6 +503,11 @@ def _statement(line: str, *, more: bool) -> str:
 def _is_head(line: str) -> bool:
     """Whether a line only announces what stands below it: it counts, defines and refuses nothing."""
     return line.endswith(_COLONS) and not (_COUNT.search(line) or defines(line) or _word_of_error(line))
+
+
+def _is_no_value(line: str) -> bool:
+    """Whether a line is no part of what a query returned: a wrapper's, or the number of its rows."""
+    return _says_nothing(line) or _ROWS.fullmatch(line) is not None or shape_of(line) != line
 
 
 def _rules_columns(line: str) -> bool:
@@ -609,11 +692,12 @@ def _is_said(field: re.Match[str], call: str) -> bool:
 def _worth_of_field(field: re.Match[str], used: Used) -> float:
     """How much a field tells; 0 if it holds nothing."""
     value = field["value"].strip('"')
-    if not value or (value == "false" and ERROR.search(field["key"])):
+    is_list = value.startswith("[") and field["value"] == value
+    if not value or (value == "false" and ERROR.search(field["key"])) or (is_list and not any(map(str.isalnum, value))):
         return 0.0
     if _SUCCEEDED.match(field.group()):
         return _OF_ECHO
-    worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value)
+    worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value and not is_list)
     worth += 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, LONGEST_LINE)))
     return worth + used(known_values(value[:LONGEST_LINE]))
 
@@ -629,7 +713,10 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     place, first = pieces[0]
     if len(first) > characters and _RECORD.fullmatch(first):
         first = first.removeprefix(_part_of(first))
-    if len(first) > characters and not (answer.status or _word_of_error(first) or STATEMENT.match(first)):
+    little_over = len(first) <= _LITTLE_CUT * characters and (sums_up(first) or _BEGINS_JSON.match(first))
+    if len(first) > characters and not (
+        little_over or answer.status or _word_of_error(first) or STATEMENT.match(first)
+    ):
         end = max(first.rfind(sign, _LEAST_SENTENCE, characters) for sign in (". ", "。"))
         if end > 0:
             first = first[: end + 1] + "…"

@@ -90,7 +90,13 @@ def _names_failure(fields: Mapping[str, Any]) -> bool:
     if any(isinstance(code := fields.get(key), int) and code != 0 for key in EXIT_KEYS):
         return True
     has_data = any(fields.get(key) for key in ("data", "result", "results"))
-    return not has_data and (bool(fields.get("errors")) or _is_http_error(fields))
+    return not has_data and (tells_errors(fields.get("errors")) or _is_http_error(fields))
+
+
+def tells_errors(value: Any) -> bool:
+    """Whether a field "errors" holds some, or a record of them by field: not if it only counts them."""
+    values = value.values() if isinstance(value, dict) else (value,)
+    return any(told is True or (bool(told) and not isinstance(told, int | float)) for told in values)
 
 
 def _is_http_error(fields: Mapping[str, Any]) -> bool:

@@ -64,6 +64,42 @@ def test_a_status_is_what_the_structure_says(text: str, status: str, empty: bool
     assert answer_of(ToolResultBlock(id="a", output=text, is_error=True)).status in (status, "error")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"available": false}',
+        '{"allergic": false, "reactions": 0}',
+        '{"on_hand": 0}',
+        '{"余票": 0, "备注": ""}',
+        '{"frei": false, "alternativen": []}',
+        "✗",
+        "✅",
+        "×",
+    ],
+)
+def test_no_and_zero_are_answers(text: str) -> None:
+    shown = told(text)
+    assert "nothing" not in shown
+    assert any(sign in shown for sign in ("false", ": 0", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"exit_code": 0, "stdout": "", "stderr": ""}',
+        "{'returncode': 0, 'output': ''}",
+        '{"is_error": false, "rows": [], "total": 0}',
+        '{"data": {"Treffer": [], "Anzahl": 0.0}, "next": null}',
+        "[{}, []]",
+        '{"a": ' * 700 + "null" + "}" * 700,
+        "┌────┐\n└────┘",
+        "------",
+    ],
+)
+def test_a_wrapper_or_list_that_holds_nothing_is_told_as_nothing(text: str) -> None:
+    assert told(text) == "nothing"
+
+
 OUTPUT = "Compiling module after module of the project\n" * 40
 
 
@@ -100,11 +136,63 @@ def test_the_exit_code_is_the_one_of_the_wrapper_around_the_output(text: str, st
 @pytest.mark.parametrize(("more", "status"), [(0, "exit 3"), (1, "")])
 def test_an_exit_code_stands_in_600_characters_at_either_end(more: int, status: str) -> None:
     code, middle = "exit code: 3", "x" * 700
-    beside = ("y" * 40 + "\n") * 20
-    foot = beside[-(600 - len(code) - 1 + more) :]
+    around = "\n" * 600
+    foot = around[-(600 - len(code) - 1 + more) :]
     assert answer_of(ToolResultBlock(id="a", output=f"{middle}\n{code}\n{foot}")).status == status
-    head = beside[-(600 - len(code) + more) :]
+    head = around[-(600 - len(code) + more) :]
     assert answer_of(ToolResultBlock(id="a", output=f"{head}{code}\n{middle}")).status == status
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Name: web-1\nState: Running\nLast State: Terminated\n  Exit Code: 137\nReady: True",
+        "Name: web-1\nLast State: Terminated\n  Reason: OOMKilled\n  Exit Code: 137",
+        "job 7 build: exit code 0\njob 8 test: exit code 1\njob 9 lint: exit code 1",
+        "Hi, the nightly backup on db-2 stopped yesterday with exit code 2\nCan you look?",
+        "Der Auftrag von gestern:\nexit code: 4\nBitte prüfen Sie ihn.",
+        "昨天的任务：\nexit status 4\n请检查。",
+        "Ticket 7\n\nThe import fails:\nexit code: 2\nOutput:\nno such table",
+        '{"State": {"Status": "running"}, "LastRun": {"exit_code": 3}}',
+        '{"jobs": [{"name": "lint", "exit_code": 1, "output": "x"}]}',
+        '{"valid": true, "errors": {"checked": 12, "found": 0}}',
+        '{"requests": 100812, "errors": 3}',
+    ],
+)
+def test_a_code_or_count_within_what_was_read_is_not_the_call_s(text: str) -> None:
+    """Also of a part of its output, if the call's own stands at an end."""
+    assert answer_of(ToolResultBlock(id="a", output=text)).status == ""
+    for wrapped in (
+        f"{text}\n[exit code: 9]",
+        f"Exit code: 9\n{text}",
+        f"Wall time: 1 s\nexit code: 9\nOutput:\n{text}",
+    ):
+        assert answer_of(ToolResultBlock(id="a", output=wrapped)).status == "exit 9"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Chunk ID: a1\nWall time: 0.05 seconds\nProcess exited with code 9\nOutput:\nrows: 3\nexit code: 2",
+        "<result><output>rows: 3</output><exit_code>9</exit_code></result>",
+        "rows: 3\n[The command completed with exit code 9.]\n[Current working directory: /srv/orders]\n",
+        "Command: ls\nOutput: rows: 3\nExit Code: 9\nSignal: (none)\nProcess Group PGID: 1234",
+        "exitcode: 9 (execution failed)\nCode output: \nrows: 3",
+        "rows: 3\n\nCommand exited with code 9",
+        "Error: Exit code 9\nrows: 3",
+        '{"output": "rows: 3", "metadata": {"exit_code": 9, "duration_seconds": 0.2}}',
+        '{"result": {"exitCode": 9, "stdout": "rows: 3", "stderr": ""}}',
+        '{"name": "a", "stdout": "' + "rows " * 11_000 + '", "return_code": 9}',
+        "{'returncode': 9, 'stdout': 'rows: 3'}",
+    ],
+)
+def test_an_exit_code_is_told_however_a_program_s_output_is_wrapped(text: str) -> None:
+    assert answer_of(ToolResultBlock(id="a", output=text)) == Answer("exit 9", empty=False)
+
+
+@pytest.mark.parametrize("errors", ['["no seat"]', '"kein Platz"', "true", '{"邮箱": ["必填"]}', '{"mail": "missing"}'])
+def test_a_field_that_holds_errors_is_a_status(errors: str) -> None:
+    assert answer_of(ToolResultBlock(id="a", output=f'{{"id": 7, "errors": {errors}}}')).status == "error"
 
 
 @pytest.mark.parametrize(
@@ -175,6 +263,42 @@ def test_an_echo_of_the_call_is_no_answer() -> None:
 )
 def test_a_whole_line_goes_before_the_beginning_of_one_that_gives_no_reason(text: str, words: str) -> None:
     assert words in told(text, characters=40)
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        (
+            "db.pg16: Creating...\ndb.pg16: complete\nApply complete! Resources: 1 added, 1 changed, 1 destroyed.",
+            '"Apply complete! Resources: 1 added, 1 ',
+        ),
+        (
+            '{"visa": "required unless the traveller holds a valid US visa", "source": "timatic 2026-05-09"}',
+            '"required unless the traveller ',
+        ),
+        (
+            "Lager 4 wird gelesen.\nLager 5 wird gelesen.\nFertig: 12 Artikel neu, 3 Artikel geändert, 1 gelöscht",
+            '"Fertig: 12 Artikel neu, 3 ',
+        ),
+    ],
+)
+def test_an_outcome_that_is_a_little_too_long_is_cut_and_gives_way_to_no_other_line(text: str, outcome: str) -> None:
+    assert outcome in told(text, characters=48)
+
+
+@pytest.mark.parametrize(
+    ("entry", "failed"),
+    [
+        ("Mar 12 10:0{0}:4{0} cron-1 systemd[1]: Started {1}.service.", "E: Could not get lock /var/lib/dpkg"),
+        ("2026-05-0{0} 08:1{0} Kasse Beleg {1} gebucht", "Fehler: Beleg 17 ohne Konto"),
+        ("5月{0}日 仓库 订单 {1} 已发货", "错误：订单 D99 未找到"),
+    ],
+)
+def test_the_last_entry_of_a_log_does_not_sum_it_up(entry: str, failed: str) -> None:
+    before = " ".join(entry.split()[:3]).format(1)
+    names = ("amber", "größe", "仓库", "raven", "tee", "kasse")
+    log = "\n".join((f"{before} {failed}", *(entry.format(n, name) for n, name in enumerate(names, 2))))
+    assert failed in told(log, characters=70)
 
 
 @pytest.mark.parametrize(("language", "words"), WORDS_OF_ERRORS.items())
@@ -788,6 +912,30 @@ def test_the_names_of_columns_do_not_stand_for_what_came_back(
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (" max_connections \n-----------------\n 300\n(1 row)\n", "300"),
+        ("count(*)\n5531\n", "5531"),
+        (
+            "+------------+\n| sum(preis) |\n+------------+\n|    1204.50 |\n+------------+\n1 row in set",
+            "1204.50",
+        ),
+        ("订单数\n------\n1873\n(1 行)", "1873"),
+        ("Exit code: 0\nWall time: 0.05 seconds\nOutput:\n anzahl \n--------\n     17\n(1 Zeile)", "17"),
+    ],
+)
+@pytest.mark.parametrize("looks", [True, False])
+def test_the_one_number_that_a_query_returned_is_told(text: str, value: str, looks: bool) -> None:
+    assert value in told(text, characters=18, looks=looks)
+    assert value in told(text, characters=56, looks=looks)
+
+
+@pytest.mark.parametrize("text", ["Order W-7 was cancelled\n0", "Seite gesichert\n12\nGäste benachrichtigt\n13"])
+def test_a_number_beside_sentences_does_not_stand_for_them(text: str) -> None:
+    assert re.search("cancelled|gesichert|benachrichtigt", told(text, characters=26))
+
+
+@pytest.mark.parametrize(
     ("key", "field", "values"),
     [
         ("legs", "flight_number", ("HAT084", "HAT175", "HAT266")),
@@ -1270,8 +1418,9 @@ def test_a_short_answer_is_no_echo_of_a_call_that_has_its_letters(answer: str, c
 @pytest.mark.parametrize(
     ("record", "marked"),
     [
-        ({"id": "o-1", "items": ["chair", "table"]}, True),
-        ({"Nr": "A-7", "Mengen": [3, 4]}, True),
+        ({"id": "o-1", "items": ["chair", "table"]}, False),
+        ({"Nr": "A-7", "Mengen": [3, 4]}, False),
+        ({"id": "o-1", "items": [f"part {n}" for n in range(40)]}, True),
         ({"订单": "D8", "标签": [["急"], []]}, True),
         ({"id": "o-1", "items": [], "note": None, "of": {}}, False),
         ({"id": "o-1", "paid": True, "by": {"name": "Ann"}}, False),
@@ -1280,6 +1429,24 @@ def test_a_short_answer_is_no_echo_of_a_call_that_has_its_letters(answer: str, c
 def test_fields_beside_a_list_of_values_do_not_look_like_the_whole_record(record: dict[str, Any], marked: bool) -> None:
     answer = told(json.dumps(record, ensure_ascii=False), characters=300)
     assert ("…" in answer.replace('": … ', '": ')) is marked
+    assert marked or all(json.dumps(value) in answer for value in record.values() if value)
+
+
+@pytest.mark.parametrize(
+    ("record", "which"),
+    [
+        ({"success": True, "deleted": [4], "failed": [5, 6]}, '"failed": [5, 6]'),
+        ({"status": "sent", "accepted": ["a@x.org"], "rejected": ["b@x.org"]}, '"rejected": ["b@x.org"]'),
+        ({"ok": True, "geändert": ["SMS"], "ohne": ["Mail: Pflicht"]}, '"ohne": ["Mail: Pflicht"]'),
+        ({"success": True, "已取消": ["D8"], "未取消": ["D9"]}, '"未取消": ["D9"]'),
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_success_is_not_told_without_what_failed(record: dict[str, Any], which: str, indent: int | None) -> None:
+    def flat(text: str) -> str:
+        return "".join(text.split())
+
+    assert flat(which) in flat(told(json.dumps(record, ensure_ascii=False, indent=indent), characters=80))
 
 
 @pytest.mark.parametrize("record", [{"names": ["a", "b"]}, {"Mengen": [3, 4]}, {"标签": ["急"]}])
