@@ -276,14 +276,14 @@ def expired(due: Due) -> Work[list[SessionKey]]:
 
 
 def batches(session: SessionKey) -> Work[list[Row]]:
-    """Each batch of a session with the sequence of its last entry, in order. Raises StoreCorruptError if one lacks."""
+    """Each batch of a session with the sequence of its last entry, in order. Raises StoreCorruptError."""
     sql = f"SELECT batch, MAX(sequence), COUNT(*) FROM autocontext_entries WHERE {OF_SESSION} GROUP BY batch ORDER BY 2"
     rows = yield Statement(sql, params_of(session))
     size, *_ = yield from _counted(session)
     if (found := sum(row[2] for row in rows)) != size or (rows and rows[-1][1] != found - 1):
         raise StoreCorruptError(
-            f"user {session[0]!r}, session {session[1]!r}: {found} entries are there, which are not the {size} that it "
-            "had; `read` names the first that is wrong"
+            f"user {session[0]!r}, session {session[1]!r}: its entries are not all there, or not in their places ({found} "
+            f"found, {size} expected); `read` names the first"
         )
     return [row[:2] for row in rows]
 
