@@ -282,8 +282,8 @@ def batches(session: SessionKey) -> Work[list[Row]]:
     size, *_ = yield from _counted(session)
     if (found := sum(row[2] for row in rows)) != size or (rows and rows[-1][1] != found - 1):
         raise StoreCorruptError(
-            f"user {session[0]!r}, session {session[1]!r}: its entries are not all there, or not in their places ({found} "
-            f"found, {size} expected); `read` names the first"
+            f"user {session[0]!r}, session {session[1]!r}: its entries are not all there, or not in their places "
+            f"({found} found, {size} expected); `read` names the first"
         )
     return [row[:2] for row in rows]
 
