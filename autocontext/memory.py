@@ -936,3 +936,8 @@ def in_log(memory: AutoContextMemory, read: Callable[[Log], T]) -> T:
     """What `read` finds in the memory's log, which is whole and stays as it is meanwhile."""
     with memory._lock:  # noqa: SLF001 (as above)
         return read(memory._log)  # noqa: SLF001 (as above)
+
+
+def add_unless(memory: AutoContextMemory, msg: Msg, there: Callable[[], object]) -> None:
+    """Add a message unless it is there: asked at each attempt, with the lock held."""
+    memory._journal.commit_anew(lambda: () if there() else [Added(message=msg)])  # noqa: SLF001 (as above)

@@ -39,7 +39,8 @@ def ask(namespace: CacheNamespace, claim: Claim, wanted: Callable[[], bool] = la
         f"VALUES (:ns, :key, :slot, :holder, :task, {namespace.server_now} + :length, '') "
         "ON CONFLICT (namespace, key, slot) DO UPDATE SET holder = excluded.holder, task = excluded.task, "
         "until = excluded.until, waits_for = '' "
-        f"WHERE NOT ({_running(namespace)}) RETURNING holder",
+        # Its own row: this transaction was committed, and repeated because only the answer was lost.
+        f"WHERE autocontext_cache_computation.holder = excluded.holder OR NOT ({_running(namespace)}) RETURNING holder",
         {
             "ns": namespace.text, "key": safe(str(claim.key)), "slot": "" if namespace.lease else claim.holder,
             "holder": claim.holder, "task": safe(claim.key.task), "length": namespace.lease or _ONE_DAY,
@@ -55,9 +56,8 @@ def ask(namespace: CacheNamespace, claim: Claim, wanted: Callable[[], bool] = la
         rows = []
     if rows and claim.tags:
         tags = [{"ns": namespace.text, "tag": safe(tag), "holder": claim.holder} for tag in claim.tags]
-        yield Statement(
-            "INSERT INTO autocontext_cache_computation_tag (namespace, tag, holder) VALUES (:ns, :tag, :holder)", tags
-        )
+        insert = "INSERT INTO autocontext_cache_computation_tag (namespace, tag, holder) VALUES (:ns, :tag, :holder) "
+        yield Statement(f"{insert}ON CONFLICT DO NOTHING", tags)
     return bool(rows) if entry is None else entry
 
 

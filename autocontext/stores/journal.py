@@ -54,10 +54,10 @@ class Journal:
         """The version of the session; None before its first entry, or if the store has no versions."""
         self.lock = lock
         self._store, self._session, self._changed = store, session, changed
-        self._unsure: tuple[Entry, ...] = ()
-        """Entries whose append did not end, or raised; the store may have them all the same."""
-        self._arrived: tuple[Entry, ...] = ()
-        """Entries that were unsure and that the store had: to be committed once more, they need nothing."""
+        self._unsure: tuple[tuple[Entry, ...], ...] = ()
+        """What did not end, or raised, when it was appended here; the store may have one of them all the same."""
+        self._arrived: tuple[tuple[Entry, ...], ...] = ()
+        """What was unsure and the store had: to be committed once more, it needs nothing."""
 
     @property
     def log(self) -> Log:
@@ -101,12 +101,16 @@ class Journal:
                             return
                     raise
             self._record(entries)
+            if self._arrived:
+                # Messages may still be repeated; not what says the same each time, nor behind what has taken some away.
+                may = {"added", "edited"}
+                self._arrived = tuple(b for b in self._arrived if may.issuperset(e.type for e in (*b, *entries)))
             self.whole = True
 
     def _append(self, store: SessionStore, entries: tuple[Entry, ...]) -> None:
         before, known = self._unsure, len(self._log.entries)
         version = self._version if known else new_version()
-        self._unsure = entries
+        self._unsure = before if entries in before else (*before, entries)
         try:
             store.append(self._session, entries, after=Position(known, version))
         except Conflict:
@@ -152,16 +156,15 @@ class Journal:
         known, version = len(self._log.entries), self._version
         entries = self._store.read(self._session, after=known)
         if not isinstance(entries, Entries) or version in (None, entries.version):
+            self._find_unsure(entries)
             self.whole = False
             self._version = version_of(entries) or version
             self._record(entries)
-            if self._unsure and same_entries(entries[: len(self._unsure)], self._unsure):
-                self._arrived = self._unsure
-            self._unsure = ()
             self.whole = True
             return entries
         entries = self._store.read(self._session)
         check_identity(self._session, version, version_of(entries))
+        self._find_unsure(entries[known:])
         self.whole = False
         change = self._log.replace(entries)
         self._version = version_of(entries)
@@ -169,10 +172,17 @@ class Journal:
         self.whole = True
         return entries[known:]
 
+    def _find_unsure(self, new: Sequence[Entry]) -> None:
+        """Note which unsure entries have arrived: each was to stand where the new ones begin."""
+        if new and self._unsure:
+            self._arrived += tuple(batch for batch in self._unsure if same_entries(new[: len(batch)], batch))
+            self._unsure = ()
+
     def _has_arrived(self, entries: tuple[Entry, ...]) -> bool:
         """Whether an earlier attempt has stored these entries, and only the answer was lost."""
-        arrived, self._arrived = self._arrived, ()
-        return same_entries(arrived, entries)
+        arrived = self._arrived
+        self._arrived = tuple(batch for batch in arrived if not same_entries(batch, entries))
+        return len(self._arrived) < len(arrived)
 
     def _record(self, entries: Sequence[Entry]) -> None:
         self._log.append(entries)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
 from autocontext.stores.checks import check_id, check_whole
-from autocontext.stores.database import Alone, OnSqlite, Row, Schema, Statement, Work, rows_of
+from autocontext.stores.database import Alone, OnSqlite, Row, Schema, Statement, Work
 from autocontext.stores.places import forget
 from autocontext.stores.protocol import SessionInfo, SessionKey, Version, check_version, new_version, storable
 from autocontext.stores.records import NEVER, now
@@ -276,9 +276,16 @@ def expired(due: Due) -> Work[list[SessionKey]]:
 
 
 def batches(session: SessionKey) -> Work[list[Row]]:
-    """Each batch of a session with the sequence of its last entry, in order."""
-    sql = f"SELECT batch, MAX(sequence) FROM autocontext_entries WHERE {OF_SESSION} GROUP BY batch ORDER BY 2"
-    return rows_of(sql, params_of(session))
+    """Each batch of a session with the sequence of its last entry, in order. Raises StoreCorruptError."""
+    sql = f"SELECT batch, MAX(sequence), COUNT(*) FROM autocontext_entries WHERE {OF_SESSION} GROUP BY batch ORDER BY 2"
+    rows = yield Statement(sql, params_of(session))
+    size, *_ = yield from _counted(session)
+    if (found := sum(row[2] for row in rows)) != size or (rows and rows[-1][1] != found - 1):
+        raise StoreCorruptError(
+            f"user {session[0]!r}, session {session[1]!r}: its entries are not all there, or not in their places "
+            f"({found} found, {size} expected); `read` names the first"
+        )
+    return [row[:2] for row in rows]
 
 
 def _counted(session: SessionKey) -> Work[Row]:

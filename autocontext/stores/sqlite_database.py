@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import random
 import sqlite3
@@ -20,7 +19,7 @@ from autocontext.flows import run
 from autocontext.flows.forking import part_at_fork
 from autocontext.flows.logs import logger
 from autocontext.stores.checks import checked_patience, checked_place, refused_value
-from autocontext.stores.connections import Connections
+from autocontext.stores.connections import Connections, Lease
 from autocontext.stores.database import Alone, AtOnce, Database, Row, Statement, Work, rows_of
 
 T = TypeVar("T")
@@ -31,6 +30,8 @@ _PREFIX = "autocontext_"
 """How the names of all tables of this library begin."""
 _STATEMENTS_KEPT = 256
 _LAST_PAUSE = 0.05
+_MOST, _KEPT = 64, 32
+"""Connections that are open at a time, and those that are kept: each takes two or three of the process's files."""
 _PAGE = 1024
 """Page size of new files. Small, because the write-ahead file takes whole pages, up to ten for a small change."""
 _LOG = 4_000_000
@@ -48,7 +49,10 @@ _DAMAGED = (
 _WAYS_OUT = {
     sqlite3.SQLITE_FULL: "the disk or its quota is full: free some space and try again",
     sqlite3.SQLITE_READONLY: "it is read-only: check the permissions of the file and its folder",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: give a file, in a folder that exists and may be written to",
+    sqlite3.SQLITE_CANTOPEN: (
+        "it cannot be opened: give a file, in a folder that exists and may be written to, and look whether the process "
+        "has as many files open as it may (ulimit -n)"
+    ),
     sqlite3.SQLITE_IOERR: "the disk fails to read or write: check that it is there, not full, and may be written to",
     sqlite3.SQLITE_TOOBIG: "a value is larger than SQLite takes (1 GB); nothing was changed",
     sqlite3.SQLITE_PERM: "access is denied: check the permissions of the file and its folder",
@@ -154,7 +158,7 @@ class SqliteDatabase(Database):
             self._alone.release()
 
     def _new_pool(self) -> Connections[sqlite3.Connection]:
-        return Connections(sqlite3.Connection.close, most=math.inf, kept=math.inf)
+        return Connections(sqlite3.Connection.close, most=_MOST, kept=_KEPT)
 
     def _run(self, work: Callable[[], Work[T]], *, writes: bool) -> T:
         """Run one transaction on a connection that nobody else is using; a writing one after those of other writers."""
@@ -183,21 +187,29 @@ class SqliteDatabase(Database):
                 self._check_usable()
                 return use(self._memory)
         self._check_usable()
-        while (lease := self._pool.take(self._generation_now())) is None:  # another thread forks
-            time.sleep(0.001)
-        if lease.connection is None:
-            lease.connection = self._with_retries(self._open)
-            lease.generation = self._generation_now()
+        lease = self._pool.take(self._generation_now()) or self._with_retries(self._lease)
         try:
+            if lease.connection is None:
+                lease.connection = self._with_retries(self._open)
+                lease.generation = self._generation_now()
             return use(lease.connection)
         except sqlite3.Error as e:
             if _primary_code(e) in _WAYS_OUT:
                 lease.close()
             raise
         finally:
-            # Still in a transaction only if rolling back failed: then it is closed.
-            if not lease.closed and not lease.connection.in_transaction:
-                self._pool.give(lease)
+            if not lease.closed:
+                # Still in a transaction only if rolling back failed.
+                if lease.connection is None or lease.connection.in_transaction:
+                    lease.close()
+                else:
+                    self._pool.give(lease)
+
+    def _lease(self) -> Lease[sqlite3.Connection]:
+        lease = self._pool.take(self._generation_now())
+        if lease is None:  # all are in use, or another thread forks
+            raise _Busy
+        return lease
 
     def _transaction(self, begin: str, work: Callable[[], Work[T]], connection: sqlite3.Connection) -> T:
         def rows(statement: Statement) -> list[Row]:
@@ -329,7 +341,7 @@ class SqliteDatabase(Database):
 
 
 class _Busy(sqlite3.OperationalError):
-    """Others read the write-ahead file, or empty it; of those SQLite does not wait for the second."""
+    """Others have all connections, or read the write-ahead file, or empty it; SQLite does not wait for the last."""
 
     sqlite_errorcode = sqlite3.SQLITE_BUSY
 

@@ -17,7 +17,7 @@ from autocontext.formats.reading import Message
 from autocontext.history.answering import Answering, holds, open_calls
 from autocontext.history.cached import cached_property
 from autocontext.history.log import Log
-from autocontext.memory import in_log, offered_tools
+from autocontext.memory import add_unless, in_log, offered_tools
 from autocontext.messages import Msg, ToolResultBlock
 from autocontext.stores.closing import awaitable
 from autocontext.suite.preparing import Preparation, Prepared, holding
@@ -205,10 +205,13 @@ class Session(DoesSteps):
         return (call_id, waiting[call_id]) if call_id in waiting else None
 
     def _added(self, call: tuple[str, int], msg: Msg) -> Flow[Msg]:
-        """Add the answer of a call; it is kept until the log has it, as the tool may not be one to run twice."""
+        """Add the answer of a call; it is kept until the log has it, as the tool may not be one to run twice.
+
+        If it has one by now, that is returned: the thread of a call that was cancelled goes on adding.
+        """
         self._unstored[call] = msg
         try:
-            yield from compute(lambda: self.memory.add_message(msg))
+            added = yield from compute(lambda: self._add_once(call[0], msg))
         except SessionGone:
             from autocontext.suite.erasing import forget_answer  # noqa: PLC0415 (imports the cache)
 
@@ -216,7 +219,11 @@ class Session(DoesSteps):
             yield from compute(lambda: forget_answer(self._context, self.memory.session, msg))
             raise
         self._unstored.pop(call, None)
-        return msg
+        return added
+
+    def _add_once(self, call_id: str, msg: Msg) -> Msg:
+        add_unless(self.memory, msg, lambda: self._answer(call_id))
+        return self._answer(call_id) or msg
 
 
 _HEAD = 1_000

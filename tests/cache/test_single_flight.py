@@ -289,6 +289,18 @@ def test_a_lease_is_given_beside_a_result_that_its_caller_has_and_from_the_momen
         database.write(lambda asking=asking: give_back(namespace.text, asking))
 
 
+@pytest.mark.parametrize("tags", [(), ("user", "page")])
+@pytest.mark.parametrize("lease_seconds", [60, None])
+def test_a_lease_is_given_again_to_who_has_it_and_did_not_hear_of_it(
+    make_cache: Make, database: Database, lease_seconds: float | None, tags: tuple[str, ...]
+) -> None:
+    namespace = make_cache(lease_seconds=lease_seconds)._namespace
+    asking = claim("one")._replace(tags=tags)
+    assert database.write(lambda: ask(namespace, asking)) is True
+    assert database.write(lambda: ask(namespace, asking)) is True
+    assert database.write(lambda: ask(namespace, claim("another"))) is (lease_seconds is None)
+
+
 @pytest.mark.parametrize(("renews", "wanted"), [(True, True), (False, False)])
 def test_no_lease_is_kept_to_renew_what_is_gone_or_for_what_nobody_wants_any_more(
     make_cache: Make, database: Database, renews: bool, wanted: bool

@@ -99,6 +99,23 @@ def test_row_12_what_was_moved_or_left_out_is_told(store, damage):
     assert len(store.read(T)) == 2
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        f"DELETE FROM autocontext_entries {OF} AND sequence >= 15",
+        f"DELETE FROM autocontext_entries {OF} AND sequence = 0",
+        f"{MOVE} = 40 {OF} AND sequence = 19",
+        f"{COUNT} = 19 {OF}",
+    ],
+)
+def test_the_revisions_of_a_session_that_lacks_entries_are_refused(store, damage):
+    assert [revision.entries for revision in store.revisions(S)][-1] == 20
+    execute(store, damage)
+    with pytest.raises(StoreCorruptError, match="user 'u', session 's': "):
+        store.revisions(S)
+    assert [revision.entries for revision in store.revisions(T)][-1] == 2
+
+
 def place_read(store):
     """The entries as they lie there: an encrypted store would also tell by its own tags."""
     return getattr(store, "store", store).read(S)

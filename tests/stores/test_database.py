@@ -6,6 +6,7 @@ import gc
 import random
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,41 @@ def test_a_locked_file_is_waited_for_and_then_told(tmp_path):
     first.write(writes_meanwhile)
     second.write(lambda: put("b"))
     assert len(first.read(rows)) == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts the open files as Linux shows them")
+def test_many_writers_of_a_locked_file_wait_and_take_and_keep_few_of_the_process_s_files(tmp_path):
+    db = open_database(tmp_path / "a.db")
+    db.ensure(NOTES)
+    other = sqlite3.connect(tmp_path / "a.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    writers = [threading.Thread(target=db.write, args=(lambda i=i: put(f"{i}"),)) for i in range(150)]
+    for writer in writers:
+        writer.start()
+    time.sleep(1)
+    other.execute("ROLLBACK")
+    for writer in writers:
+        writer.join()
+    other.close()
+    assert len(db.read(rows)) == 150
+    # SQLite closes no file itself while another connection of the process has it open.
+    assert len(list(Path("/proc/self/fd").iterdir())) - before <= 64 + 32
+
+
+def test_who_gets_no_connection_for_as_long_as_the_patience_is_told_and_one_that_is_dropped_is_free(tmp_path):
+    from autocontext.stores.sqlite_database import SqliteDatabase
+
+    db = SqliteDatabase(tmp_path / "a.db", patience=0.2)
+    leases = [db._pool.take(db._generation) for _ in range(64)]
+
+    def one():
+        return (yield Statement("SELECT 1"))
+
+    with pytest.raises(StoreError, match=r"for 0\.2 s: try again"):
+        db.read(one)
+    leases.pop()
+    assert db.read(one) == [(1,)]
 
 
 def test_a_file_of_another_program_is_told_once_before_it_gets_our_tables(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from autocontext import AutoContextConfig, AutoContextMemory, Msg
-from autocontext.errors import Conflict, StateError
+from autocontext import AutoContextConfig, AutoContextMemory, Msg, ToolResultBlock, ToolUseBlock
+from autocontext.errors import Conflict, StateError, StoreError
 from autocontext.history.entries import Added
 from autocontext.history.log import Log
 from autocontext.stores import InMemorySessionStore, SessionKey, journal
@@ -174,15 +174,23 @@ def test_what_a_provider_has_compacted_is_put_back_whatever_others_write_meanwhi
 
 
 class LosesAnswers(InMemorySessionStore):
-    """Stores, then fails, when told to."""
+    """Stores, then fails, when told to; while it is away, it neither stores nor reads."""
 
-    lose = False
+    lose = away = False
 
     def append(self, session, entries, *, after):
+        self.reached()
         super().append(session, entries, after=after)
-        if self.lose:
-            self.lose = False
-            raise ConnectionError("the server closed the connection")
+        self.away, self.lose = self.lose, False
+        self.reached()
+
+    def read(self, session, *, after=0, until=None):
+        self.reached()
+        return super().read(session, after=after, until=until)
+
+    def reached(self):
+        if self.away:
+            raise StoreError("cannot be reached")
 
 
 @pytest.mark.parametrize("number", [0.5, math.nan, math.inf])
@@ -192,8 +200,9 @@ def test_a_message_whose_acknowledgement_was_lost_counts_once_when_it_is_added_a
     memory.add_message(user("first"))
     again = Msg(role="user", content="second", metadata={"score": number})
     store.lose = True
-    with pytest.raises(ConnectionError):
+    with pytest.raises(StoreError):
         memory.add_message(again)
+    store.away = False
     memory.add_message(again)
     memory.add_message(again)
     assert texts(memory) == ["first", "second", "second"]
@@ -203,10 +212,74 @@ def test_a_message_whose_acknowledgement_was_lost_is_found_when_another_is_added
     store = LosesAnswers()
     [memory] = shared(1, store)
     store.lose = True
-    with pytest.raises(ConnectionError):
+    with pytest.raises(StoreError):
         memory.add_message(user("first"))
+    store.away = False
     memory.add_message(user("second"))
     assert texts(memory) == ["first", "second"]
+
+
+MEANWHILE = {
+    "another is added": lambda memory, _: memory.add_message(user("another")),
+    "a pass": lambda memory, _: memory.get_messages(),
+    "a forced pass": lambda memory, _: memory.compress_if_needed(force=True),
+    "it is read": lambda memory, _: memory.refresh(),
+    "it is tried again": lambda memory, msg: memory.add_message(msg),
+    "it is tried with another": lambda memory, msg: memory.add_messages([msg, user("another")]),
+}
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "away"), [*((name, True) for name in MEANWHILE), *((name, False) for name in [*MEANWHILE][:4])]
+)
+@pytest.mark.parametrize("last", ["a message", "a tool's answer"])
+def test_a_lost_acknowledgement_is_remembered_whatever_is_tried_before_it_is_added_again(last, meanwhile, away):
+    store = LosesAnswers()
+    [memory] = shared(1, store, AutoContextConfig.for_window(4_000))
+    for i in range(8):
+        memory.add_messages([user(f"question {i}"), Msg(role="assistant", content=essay(i))])
+    call = ToolUseBlock(id="c1", name="pay", input={"n": 1})
+    memory.add_message(Msg(role="assistant", content=[call]) if last != "a message" else user("and then"))
+    answer = Msg(role="tool", content=[ToolResultBlock(id="c1", name="pay", output=essay(9))])
+    again = answer if last != "a message" else user(essay(9))
+    store.lose = True
+    with pytest.raises(StoreError):
+        memory.add_message(again)
+    store.away = away
+    with contextlib.suppress(StoreError):
+        MEANWHILE[meanwhile](memory, again)
+    store.away = False
+    memory.add_message(again)
+    assert [m.id for m in memory.get_original_memory_msgs()].count(again.id) == 1
+    assert shared(1, store)[0].state_dict() == memory.state_dict()
+
+
+def test_emptying_the_memory_once_more_empties_it_although_the_first_time_has_arrived():
+    store = LosesAnswers()
+    [memory] = shared(1, store)
+    memory.add_message(user("first"))
+    store.lose = True
+    with pytest.raises(StoreError):
+        memory.clear()
+    store.away = False
+    memory.add_message(user("second"))
+    assert texts(memory) == ["second"]
+    memory.clear()
+    assert texts(memory) == texts(shared(1, store)[0]) == []
+
+
+def test_a_message_that_arrived_and_was_taken_away_can_be_added():
+    store = LosesAnswers()
+    [memory] = shared(1, store)
+    message = user("first")
+    store.lose = True
+    with pytest.raises(StoreError):
+        memory.add_message(message)
+    store.away = False
+    memory.refresh()
+    memory.clear()
+    memory.add_message(message)
+    assert texts(memory) == ["first"]
 
 
 def test_the_same_message_from_two_processes_is_two_messages():

@@ -4,6 +4,8 @@ import asyncio
 import re
 import sqlite3
 import threading
+import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -292,6 +294,60 @@ def test_a_call_that_was_answered_is_not_run_again(ac):
     assert again == first
     session.add(asks("c1", "pay"))
     assert output(session.call_tool(lambda: "paid twice", {}, "c1", name="pay")) == "paid twice", "an id may come again"
+
+
+class OtherWriter(SqliteDatabase):
+    """Another process writes to the session before each of so many writes."""
+
+    times, write_first = 0, staticmethod(lambda: None)
+
+    def write(self, work):
+        if self.times:
+            self.times -= 1
+            self.write_first()
+        return super().write(work)
+
+
+def until(it_is: Callable[[], object]) -> None:
+    while not it_is():
+        time.sleep(0.001)
+
+
+def test_a_call_that_was_cancelled_while_its_answer_is_added_is_answered_once(tmp_path):
+    database, runs = OtherWriter(tmp_path / "agent.db"), []
+    ac, other = AutoContext.open(database), AutoContext.open(tmp_path / "agent.db")
+    database.write_first = lambda: other.session("s").add(user("meanwhile"))
+
+    def pay():
+        runs.append(1)
+        database.times = 40
+        return "paid"
+
+    async def main():
+        session = ac.session("s")
+        session.add([user("pay"), asks("c1", "pay")])
+        call = asyncio.create_task(session.acall_tool(pay, {}, "c1"))
+        await asyncio.to_thread(until, lambda: session._unstored or call.done())
+        call.cancel()
+        return session, await session.acall_tool(pay, {}, "c1")
+
+    with closing(database), closing(other):
+        session, answer = asyncio.run(main())
+        until(lambda: not database.times)  # the thread of the first goes on
+        session.add(answer)
+        assert [m.tool_results[0].text for m in ac.session("s").memory.messages if m.tool_results] == ["paid"]
+        assert runs == [1]
+
+
+def test_a_call_that_another_process_has_answered_meanwhile_has_that_answer(ac, tmp_path):
+    with AutoContext.open(tmp_path / "agent.db") as elsewhere:
+        session = ac.session("s")
+        session.add([user("find a flight"), asks("c1", "search")])
+        other = elsewhere.session("s")
+        answer = session.call_tool(lambda: other.call_tool(lambda: "BA 12", {}, "c1") and "LH 7", {}, "c1")
+        assert output(answer) == "BA 12"
+        session.add(answer)
+        assert [output(m) for m in elsewhere.session("s").memory.messages if m.tool_results] == ["BA 12"]
 
 
 def test_a_call_whose_exchange_was_removed_is_run_again(ac):
