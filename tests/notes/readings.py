@@ -293,7 +293,8 @@ class Reading:
                 if stands(stretch, text) or bare in said or bare in squeezed(text.replace('" "', "")):
                     return True
                 lines = stretch.split('" "')
-                return "…" in stretch and all(stands(x, text) or squeezed(x.strip("…")) in said for x in lines)
+                in_one = "\\n" in text  # the lines of a printed string stand in one
+                return ("…" in stretch or in_one) and all(stands(x, text) or squeezed(x.strip("…")) in said for x in lines)
 
             return all(map(stands_there, words.split('" … "')))
 
