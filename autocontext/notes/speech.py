@@ -19,7 +19,9 @@ from autocontext.notes.answers import quoted
 from autocontext.notes.calls import MOST_MESSAGES, Call, label_of, shorten
 from autocontext.notes.sentences import (
     CLAUSE,
+    GREETING,
     LONGEST_OF_AGENT,
+    OUTPUT,
     PLAIN,
     QUESTION_MARKS,
     RULE,
@@ -65,6 +67,8 @@ _FIELD_OF_TEXT = re.compile(r'"\w{1,40}": "')
 """What stands before a text that an agent has written as JSON."""
 _ANSWER = 60
 """Characters; a message of the user up to this length comes with the question that it answers."""
+_YES_OR_NO = 30
+"""Characters of a first sentence that answers a question in a longer message."""
 
 
 class Reason(NamedTuple):
@@ -107,9 +111,10 @@ class Speech:
         return self._unseen(item for item in rules if item[1].worth == worth)
 
     def typed(self) -> Iterator[tuple[int, Sentence]]:
-        """What a user has typed, newest first: plain sentences, and the instructions that are not chosen yet."""
+        """What a user has typed, newest first: plain sentences, answers, and instructions that are not chosen yet."""
         chosen = frozenset(self._selection)
-        return self._unseen(item for item in self._newest if item[1].worth in (PLAIN, RULE) and item not in chosen)
+        said = (item for item in self._newest if item[1].worth in (PLAIN, RULE, GREETING) and item not in chosen)
+        return self._unseen(item for item in said if item[1].worth != GREETING or self._answers(*item))
 
     def _unseen(self, items: Iterable[tuple[int, Sentence]]) -> Iterator[tuple[int, Sentence]]:
         """Those that the reader does not see, each text once."""
@@ -255,12 +260,24 @@ class Speech:
         question = one_line(last_question(before.text))
         return f" (m{number - 1} agent: {quoted(shorten(question, _REMARK))})" if question else ""
 
+    def _answers(self, number: int, sentence: Sentence) -> bool:
+        """Whether this is the short beginning of a message after a question of the agent: "ok" is no politeness there.
+
+        It stays as long as anything of the message does: "No thanks. Never before the 5th." without its "no" says yes.
+        """
+        if number < 2 or sentence.start > _ANSWER or sentence.worth == OUTPUT:
+            return False
+        before, words = self._ledger.messages[number - 2], words_of_user(self._ledger.messages[number - 1])
+        short = len(words) <= _ANSWER or sentence.stop - sentence.start <= _YES_OR_NO
+        asked = before.role == "assistant" and any(mark in before.text for mark in QUESTION_MARKS)
+        return short and asked and not words[: sentence.start].strip()
+
     def _rows(self, number: int, everything: Sequence[Sentence]) -> Iterator[str]:
         """The selected sentences of a message, as lines."""
         text = words_of_user(self._ledger.messages[number - 1])
         row, stop, gap = "", 0, False
         for sentence in everything:
-            if (number, sentence) not in self._selection:
+            if (number, sentence) not in self._selection and not self._answers(number, sentence):
                 gap = True
                 continue
             between = text[stop : sentence.start]
