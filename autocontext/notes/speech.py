@@ -312,25 +312,30 @@ def under(source: str, rows: Sequence[str]) -> Iterator[str]:
 def replies(ledger: WorkLedger, only: Runs, shown: Shown) -> Iterator[Reason]:
     """The lines of what the agent answered the user, the newest answer first, each answer once and in its order.
 
-    One of a line or two without a reason or a name ("I can help you with that") is left out.
+    One of a line or two without a reason or a name ("I can help you with that") is left out, unless it is the last
+    one since an older one that is told and speaks of calls: "Done, it is sent." after "It bounced".
     """
-    texts: set[str] = set()
+    texts, latest = set[str](), list[Reason]()
     for number in islice(reversed(only), MOST_MESSAGES):
         msg, text = ledger.messages[number - 1], ledger.messages[number - 1].text
-        last = number == len(ledger.messages) or is_user_turn(ledger.messages[number])
-        rows = ledger.read(("reply", number), partial(_rows_of_reply, text)) if last and is_final_reply(msg) else ()
+        if not is_final_reply(msg) or not (number == len(ledger.messages) or is_user_turn(ledger.messages[number])):
+            continue
+        says_much, rows = ledger.read(("reply", number), partial(_rows_of_reply, text))
+        lines = [Reason(number, place, row) for place, row in enumerate(rows)]
+        if not says_much:
+            latest = latest or (lines if number > 1 and ledger.messages[number - 2].tool_results else [])
         # Last, as it searches all that is in view.
-        if rows and text not in texts and not shown.says(text):
+        elif text not in texts and not shown.says(text):
             texts.add(text)
-            yield from (Reason(number, place, row) for place, row in enumerate(rows))
+            yield from (*latest, *lines)
+            latest = []
 
 
-def _rows_of_reply(text: str) -> tuple[str, ...]:
-    """The lines of an answer, long ones in short; none of one that says nothing."""
+def _rows_of_reply(text: str) -> tuple[bool, tuple[str, ...]]:
+    """Whether an answer says something by its words or its length, and its lines, long ones in short."""
     rows = [shorten(row, _REMARK) for row in map(one_line, text[:LONGEST_OF_AGENT].splitlines()) if row]
-    if len(rows) < _LEAST_ROWS and not any(sentence.worth > _LEAST_WORTH for sentence in of_agent(text)):
-        return ()
-    return (*rows[:-1], rows[-1] + " …" * (len(text) > LONGEST_OF_AGENT)) if rows else ()
+    says_much = len(rows) >= _LEAST_ROWS or any(sentence.worth > _LEAST_WORTH for sentence in of_agent(text))
+    return says_much, (*rows[:-1], rows[-1] + " …" * (len(text) > LONGEST_OF_AGENT)) if rows else ()
 
 
 def reasons(ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[str] = frozenset()) -> list[Reason]:

@@ -81,7 +81,11 @@ CHATTER = [
 ]
 ANSWERS = [
     ("Shall I cancel booking SB-2 now?", "No thanks.", "Never cancel before the 5th."),
-    ("I can merge it into main. Shall I? Tell me.", "OK.", "But never without a green build, whatever Tom says to you."),
+    (
+        "I can merge it into main. Shall I? Tell me.",
+        "OK.",
+        "But never without a green build, whatever Tom says.",
+    ),
     ("Soll ich anfragen?", "Ja bitte.", "Höchstens 1.000 Euro insgesamt."),
     ("予約しますか？", "はい。", "カードは使わないでください。"),
 ]
