@@ -37,6 +37,7 @@ from autocontext.notes.shown import Shown
 from autocontext.notes.values import known_values
 from autocontext.text.gaps import gap
 from autocontext.text.rendering import one_line
+from autocontext.text.stop_words import STOP_WORDS
 from autocontext.text.words import terms
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ _SHOWN = 160
 _OPEN = " (open)"
 _FIELD_OF_TEXT = re.compile(r'"\w{1,40}": "')
 """What stands before a text that an agent has written as JSON."""
+_RARE = 4
+"""Sentences of the user that hold a word which tells what one is about."""
+_ROOT = 5
+"""Characters of a word that its forms share, in most languages with blanks: "deploy" and "deployment"."""
 _ANSWER = 60
 """Characters; a message of the user up to this length comes with the question that it answers."""
 _YES_OR_NO = 30
@@ -111,9 +116,13 @@ class Speech:
         return self._unseen(item for item in rules if item[1].worth == worth)
 
     def typed(self) -> Iterator[tuple[int, Sentence]]:
-        """What a user has typed, newest first: plain sentences, answers, and instructions that are not chosen yet."""
+        """What a user has typed, newest first: plain sentences, answers, and instructions that are not chosen yet.
+
+        What has no reply yet and what may change a rule goes before all else.
+        """
         chosen = frozenset(self._selection)
-        said = (item for item in self._newest if item[1].worth in (PLAIN, RULE, GREETING) and item not in chosen)
+        said = [item for item in self._newest if item[1].worth in (PLAIN, RULE, GREETING) and item not in chosen]
+        said.sort(key=lambda item: item[0] < self._open_from and item not in self._changes)
         return self._unseen(item for item in said if item[1].worth != GREETING or self._answers(*item))
 
     def _unseen(self, items: Iterable[tuple[int, Sentence]]) -> Iterator[tuple[int, Sentence]]:
@@ -135,6 +144,10 @@ class Speech:
         """The newest instructions, limits and the like with their characters, those that cost little first."""
         newest = self._ledger.newest(self._ledger.rules, self._only, _MOST)[::-1]
         return [(item, len(self.text(*item))) for item in sorted(newest, key=self._verbosity)]
+
+    @cached_property
+    def _changes(self) -> frozenset[tuple[int, Sentence]]:
+        return self._ledger.remembered(_changes, lambda: _changes(self._ledger))
 
     def _verbosity(self, item: tuple[int, Sentence]) -> int:
         """0 for a short sentence that begins with an instruction or limit and asks nothing, up to 3."""
@@ -195,9 +208,9 @@ class Speech:
         self._selection -= dropped
         self._forget(number for number, _ in dropped)
 
-    def _importance(self, item: tuple[int, Sentence]) -> tuple[int, int, int, int]:
+    def _importance(self, item: tuple[int, Sentence]) -> tuple[int, bool, int, int, int]:
         number, sentence = item
-        return sentence.worth, -self._verbosity(item), number, sentence.start
+        return sentence.worth, item in self._changes, -self._verbosity(item), number, sentence.start
 
     def _forget(self, numbers: Iterable[int]) -> None:
         """Write the lines of these messages anew when they are asked for."""
@@ -289,6 +302,29 @@ class Speech:
             stop, gap = sentence.stop, False
         if row:
             yield row + (" …" if gap else "")
+
+
+def _changes(ledger: WorkLedger) -> frozenset[tuple[int, Sentence]]:
+    """Of each rule, the later plain sentence that shares most rare words with it: it may take it back or change it."""
+    typed = [item for item in ledger.user_sentences[-_MOST:] if item[1].worth in (PLAIN, CLAUSE, RULE)]
+    words = {item: ledger.read(("roots", item), partial(_roots, ledger, *item)) for item in typed}
+    holders = dict[str, list[tuple[int, Sentence]]]()
+    for item in typed:
+        for word in words[item]:
+            holders.setdefault(word, []).append(item)
+    found = set[tuple[int, Sentence]]()
+    for rule in typed:
+        if rule[1].worth == PLAIN:
+            continue
+        rare = chain.from_iterable(holders[word] for word in words[rule] if len(holders[word]) <= _RARE)
+        shared = Counter(item for item in rare if item[0] > rule[0] and item[1].worth == PLAIN)
+        found.update(sorted(shared, key=lambda item: (shared[item], item))[-1:])
+    return frozenset(found)
+
+
+def _roots(ledger: WorkLedger, number: int, sentence: Sentence) -> frozenset[str]:
+    text = words_of_user(ledger.messages[number - 1])[sentence.start : sentence.stop]
+    return frozenset(word[:_ROOT] for word in terms(text) if word not in STOP_WORDS)
 
 
 def notes(ledger: WorkLedger, only: Container[int], shown: Shown) -> Iterator[tuple[int, str]]:

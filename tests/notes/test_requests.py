@@ -116,3 +116,34 @@ def test_an_answer_is_no_greeting_whatever_its_words(question: str, answer: str,
 def test_what_a_terminal_prints_after_a_question_is_no_answer_to_it() -> None:
     printed = user("Observation: ok\nNever run this as root.\nroot@web-1:~# ")
     assert "Observation: ok" not in page([user("Go."), assistant("Shall I? `ls`"), printed, *CHATTER], 330)
+
+
+@pytest.mark.parametrize(
+    ("rule", "other", "changed"),
+    [
+        (
+            "You can order hardware up to 500 euros without asking.",
+            "The API must stay backwards compatible.",
+            "Hardware orders go through Lena again.",
+        ),
+        (
+            "Storniert wird niemals ohne Rückfrage.",
+            "Rechnungen gehen nur an die Buchhaltung.",
+            "Stornierungen macht jetzt das Sekretariat in Kiel.",
+        ),
+        ("カードは絶対に使わないでください。", "返事は必ず日本語で。", "カードの件、会計がもういいと言っていました。"),
+    ],
+)
+def test_what_the_user_says_later_about_a_rule_that_is_told_stands_beside_it(
+    rule: str, other: str, changed: str
+) -> None:
+    said = [m for text in (rule, other, changed) for m in (user(text), assistant("Noted."))]
+    messages = [*said, *(m for told in CHATTER for m in (told, assistant("Noted."))), user("Book the bus to Bergen.")]
+    seen = set[bool]()
+    for budget in range(len(rule) + len(other) + len(changed) + 90, 600, 10):
+        text = page(messages, budget)
+        assert rule in text
+        assert "Book the bus to Bergen." in text
+        seen.add(changed in text and any(told.text not in text for told in CHATTER))
+        assert changed in text or not any(told.text in text for told in CHATTER), text
+    assert True in seen
