@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,6 +66,8 @@ _SHOWN = 160
 _OPEN = " (open)"
 _FIELD_OF_TEXT = re.compile(r'"\w{1,40}": "')
 """What stands before a text that an agent has written as JSON."""
+_MOST_COMPARED = 1_000
+"""Newest sentences that the user typed, among which what changes a rule is looked for."""
 _RARE = 4
 """Sentences of the user that hold a word which tells what one is about."""
 _ROOT = 5
@@ -121,9 +123,10 @@ class Speech:
         What has no reply yet and what may change a rule goes before all else.
         """
         chosen = frozenset(self._selection)
-        said = [item for item in self._newest if item[1].worth in (PLAIN, RULE, GREETING) and item not in chosen]
-        said.sort(key=lambda item: item[0] < self._open_from and item not in self._changes)
-        return self._unseen(item for item in said if item[1].worth != GREETING or self._answers(*item))
+        not_answered = takewhile(lambda item: item[0] >= self._open_from, self._newest)
+        said = chain(not_answered, (item for item in self._changes if item[0] in self._only), self._newest)
+        typed = (item for item in said if item[1].worth in (PLAIN, RULE, GREETING) and item not in chosen)
+        return self._unseen(item for item in typed if item[1].worth != GREETING or self._answers(*item))
 
     def _unseen(self, items: Iterable[tuple[int, Sentence]]) -> Iterator[tuple[int, Sentence]]:
         """Those that the reader does not see, each text once."""
@@ -146,8 +149,9 @@ class Speech:
         return [(item, len(self.text(*item))) for item in sorted(newest, key=self._verbosity)]
 
     @cached_property
-    def _changes(self) -> frozenset[tuple[int, Sentence]]:
-        return self._ledger.remembered(_changes, lambda: _changes(self._ledger))
+    def _changes(self) -> dict[tuple[int, Sentence], None]:
+        """What may change a rule, newest first."""
+        return self._ledger.remembered(_changes, lambda: dict.fromkeys(_changes(self._ledger)))
 
     def _verbosity(self, item: tuple[int, Sentence]) -> int:
         """0 for a short sentence that begins with an instruction or limit and asks nothing, up to 3."""
@@ -304,22 +308,22 @@ class Speech:
             yield row + (" …" if gap else "")
 
 
-def _changes(ledger: WorkLedger) -> frozenset[tuple[int, Sentence]]:
-    """Of each rule, the later plain sentence that shares most rare words with it: it may take it back or change it."""
+def _changes(ledger: WorkLedger) -> list[tuple[int, Sentence]]:
+    """For each rule, the later plain sentence with most of its rare words, newest first: it may take the rule back."""
     typed = [item for item in ledger.user_sentences[-_MOST:] if item[1].worth in (PLAIN, CLAUSE, RULE)]
-    words = {item: ledger.read(("roots", item), partial(_roots, ledger, *item)) for item in typed}
-    holders = dict[str, list[tuple[int, Sentence]]]()
-    for item in typed:
-        for word in words[item]:
-            holders.setdefault(word, []).append(item)
-    found = set[tuple[int, Sentence]]()
-    for rule in typed:
-        if rule[1].worth == PLAIN:
-            continue
-        rare = chain.from_iterable(holders[word] for word in words[rule] if len(holders[word]) <= _RARE)
-        shared = Counter(item for item in rare if item[0] > rule[0] and item[1].worth == PLAIN)
-        found.update(sorted(shared, key=lambda item: (shared[item], item))[-1:])
-    return frozenset(found)
+    typed = typed[-_MOST_COMPARED:]
+    words = [ledger.read(("roots", *item), partial(_roots, ledger, *item)) for item in typed]
+    holders = dict[str, list[int]]()
+    for at, own in enumerate(words):
+        for word in own:
+            holders.setdefault(word, []).append(at)
+    found = set[int]()
+    for own, rule in zip(words, typed, strict=True):
+        if rule[1].worth > PLAIN:
+            rare = chain.from_iterable(holders[word] for word in own if len(holders[word]) <= _RARE)
+            later = Counter(at for at in rare if typed[at][0] > rule[0] and typed[at][1].worth == PLAIN)
+            found.update(sorted(later, key=lambda at: (later[at], at))[-1:])
+    return [typed[at] for at in sorted(found, reverse=True)]
 
 
 def _roots(ledger: WorkLedger, number: int, sentence: Sentence) -> frozenset[str]:
