@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,9 @@ from autocontext.notes.answers import quoted
 from autocontext.notes.calls import MOST_MESSAGES, Call, label_of, shorten
 from autocontext.notes.sentences import (
     CLAUSE,
+    GREETING,
     LONGEST_OF_AGENT,
+    OUTPUT,
     PLAIN,
     QUESTION_MARKS,
     RULE,
@@ -35,6 +37,7 @@ from autocontext.notes.shown import Shown
 from autocontext.notes.values import known_values
 from autocontext.text.gaps import gap
 from autocontext.text.rendering import one_line
+from autocontext.text.stop_words import STOP_WORDS
 from autocontext.text.words import terms
 
 if TYPE_CHECKING:
@@ -63,8 +66,16 @@ _SHOWN = 160
 _OPEN = " (open)"
 _FIELD_OF_TEXT = re.compile(r'"\w{1,40}": "')
 """What stands before a text that an agent has written as JSON."""
+_MOST_COMPARED = 1_000
+"""Newest sentences that the user typed, among which what changes a rule is looked for."""
+_RARE = 4
+"""Sentences of the user that hold a word which tells what one is about."""
+_ROOT = 5
+"""Characters of a word that its forms share, in most languages with blanks: "deploy" and "deployment"."""
 _ANSWER = 60
 """Characters; a message of the user up to this length comes with the question that it answers."""
+_YES_OR_NO = 30
+"""Characters of a first sentence that answers a question in a longer message."""
 
 
 class Reason(NamedTuple):
@@ -107,9 +118,15 @@ class Speech:
         return self._unseen(item for item in rules if item[1].worth == worth)
 
     def typed(self) -> Iterator[tuple[int, Sentence]]:
-        """What a user has typed, newest first: plain sentences, and the instructions that are not chosen yet."""
+        """What a user has typed, newest first: plain sentences, answers, and instructions that are not chosen yet.
+
+        What has no reply yet and what may change a rule goes before all else.
+        """
         chosen = frozenset(self._selection)
-        return self._unseen(item for item in self._newest if item[1].worth in (PLAIN, RULE) and item not in chosen)
+        not_answered = takewhile(lambda item: item[0] >= self._open_from, self._newest)
+        said = chain(not_answered, (item for item in self._changes if item[0] in self._only), self._newest)
+        typed = (item for item in said if item[1].worth in (PLAIN, RULE, GREETING) and item not in chosen)
+        return self._unseen(item for item in typed if item[1].worth != GREETING or self._answers(*item))
 
     def _unseen(self, items: Iterable[tuple[int, Sentence]]) -> Iterator[tuple[int, Sentence]]:
         """Those that the reader does not see, each text once."""
@@ -130,6 +147,11 @@ class Speech:
         """The newest instructions, limits and the like with their characters, those that cost little first."""
         newest = self._ledger.newest(self._ledger.rules, self._only, _MOST)[::-1]
         return [(item, len(self.text(*item))) for item in sorted(newest, key=self._verbosity)]
+
+    @cached_property
+    def _changes(self) -> dict[tuple[int, Sentence], None]:
+        """What may change a rule, newest first."""
+        return self._ledger.remembered(_changes, lambda: dict.fromkeys(_changes(self._ledger)))
 
     def _verbosity(self, item: tuple[int, Sentence]) -> int:
         """0 for a short sentence that begins with an instruction or limit and asks nothing, up to 3."""
@@ -190,9 +212,9 @@ class Speech:
         self._selection -= dropped
         self._forget(number for number, _ in dropped)
 
-    def _importance(self, item: tuple[int, Sentence]) -> tuple[int, int, int, int]:
+    def _importance(self, item: tuple[int, Sentence]) -> tuple[int, bool, int, int, int]:
         number, sentence = item
-        return sentence.worth, -self._verbosity(item), number, sentence.start
+        return sentence.worth, item in self._changes, -self._verbosity(item), number, sentence.start
 
     def _forget(self, numbers: Iterable[int]) -> None:
         """Write the lines of these messages anew when they are asked for."""
@@ -255,12 +277,24 @@ class Speech:
         question = one_line(last_question(before.text))
         return f" (m{number - 1} agent: {quoted(shorten(question, _REMARK))})" if question else ""
 
+    def _answers(self, number: int, sentence: Sentence) -> bool:
+        """Whether this is the short beginning of a message after a question of the agent: "ok" is no politeness there.
+
+        It stays as long as anything of the message does: "No thanks. Never before the 5th." without its "no" says yes.
+        """
+        if number < 2 or sentence.start > _ANSWER or sentence.worth == OUTPUT:
+            return False
+        before, words = self._ledger.messages[number - 2], words_of_user(self._ledger.messages[number - 1])
+        short = len(words) <= _ANSWER or sentence.stop - sentence.start <= _YES_OR_NO
+        asked = before.role == "assistant" and any(mark in before.text for mark in QUESTION_MARKS)
+        return short and asked and not words[: sentence.start].strip()
+
     def _rows(self, number: int, everything: Sequence[Sentence]) -> Iterator[str]:
         """The selected sentences of a message, as lines."""
         text = words_of_user(self._ledger.messages[number - 1])
         row, stop, gap = "", 0, False
         for sentence in everything:
-            if (number, sentence) not in self._selection:
+            if (number, sentence) not in self._selection and not self._answers(number, sentence):
                 gap = True
                 continue
             between = text[stop : sentence.start]
@@ -272,6 +306,29 @@ class Speech:
             stop, gap = sentence.stop, False
         if row:
             yield row + (" …" if gap else "")
+
+
+def _changes(ledger: WorkLedger) -> list[tuple[int, Sentence]]:
+    """For each rule, the later plain sentence with most of its rare words, newest first: it may take the rule back."""
+    typed = [item for item in ledger.user_sentences[-_MOST:] if item[1].worth in (PLAIN, CLAUSE, RULE)]
+    typed = typed[-_MOST_COMPARED:]
+    words = [ledger.read(("roots", *item), partial(_roots, ledger, *item)) for item in typed]
+    holders = dict[str, list[int]]()
+    for at, own in enumerate(words):
+        for word in own:
+            holders.setdefault(word, []).append(at)
+    found = set[int]()
+    for own, rule in zip(words, typed, strict=True):
+        if rule[1].worth > PLAIN:
+            rare = chain.from_iterable(holders[word] for word in own if len(holders[word]) <= _RARE)
+            later = Counter(at for at in rare if typed[at][0] > rule[0] and typed[at][1].worth == PLAIN)
+            found.update(sorted(later, key=lambda at: (later[at], at))[-1:])
+    return [typed[at] for at in sorted(found, reverse=True)]
+
+
+def _roots(ledger: WorkLedger, number: int, sentence: Sentence) -> frozenset[str]:
+    text = words_of_user(ledger.messages[number - 1])[sentence.start : sentence.stop]
+    return frozenset(word[:_ROOT] for word in terms(text) if word not in STOP_WORDS)
 
 
 def notes(ledger: WorkLedger, only: Container[int], shown: Shown) -> Iterator[tuple[int, str]]:
@@ -295,25 +352,30 @@ def under(source: str, rows: Sequence[str]) -> Iterator[str]:
 def replies(ledger: WorkLedger, only: Runs, shown: Shown) -> Iterator[Reason]:
     """The lines of what the agent answered the user, the newest answer first, each answer once and in its order.
 
-    One of a line or two without a reason or a name ("I can help you with that") is left out.
+    One of a line or two without a reason or a name ("I can help you with that") is left out, unless it is the last
+    one since an older one that is told and speaks of calls: "Done, it is sent." after "It bounced".
     """
-    texts: set[str] = set()
+    texts, latest = set[str](), list[Reason]()
     for number in islice(reversed(only), MOST_MESSAGES):
         msg, text = ledger.messages[number - 1], ledger.messages[number - 1].text
-        last = number == len(ledger.messages) or is_user_turn(ledger.messages[number])
-        rows = ledger.read(("reply", number), partial(_rows_of_reply, text)) if last and is_final_reply(msg) else ()
+        if not is_final_reply(msg) or not (number == len(ledger.messages) or is_user_turn(ledger.messages[number])):
+            continue
+        says_much, rows = ledger.read(("reply", number), partial(_rows_of_reply, text))
+        lines = [Reason(number, place, row) for place, row in enumerate(rows)]
+        if not says_much:
+            latest = latest or (lines if number > 1 and ledger.messages[number - 2].tool_results else [])
         # Last, as it searches all that is in view.
-        if rows and text not in texts and not shown.says(text):
+        elif text not in texts and not shown.says(text):
             texts.add(text)
-            yield from (Reason(number, place, row) for place, row in enumerate(rows))
+            yield from (*latest, *lines)
+            latest = []
 
 
-def _rows_of_reply(text: str) -> tuple[str, ...]:
-    """The lines of an answer, long ones in short; none of one that says nothing."""
+def _rows_of_reply(text: str) -> tuple[bool, tuple[str, ...]]:
+    """Whether an answer says something by its words or its length, and its lines, long ones in short."""
     rows = [shorten(row, _REMARK) for row in map(one_line, text[:LONGEST_OF_AGENT].splitlines()) if row]
-    if len(rows) < _LEAST_ROWS and not any(sentence.worth > _LEAST_WORTH for sentence in of_agent(text)):
-        return ()
-    return (*rows[:-1], rows[-1] + " …" * (len(text) > LONGEST_OF_AGENT)) if rows else ()
+    says_much = len(rows) >= _LEAST_ROWS or any(sentence.worth > _LEAST_WORTH for sentence in of_agent(text))
+    return says_much, (*rows[:-1], rows[-1] + " …" * (len(text) > LONGEST_OF_AGENT)) if rows else ()
 
 
 def reasons(ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[str] = frozenset()) -> list[Reason]:

@@ -130,3 +130,47 @@ def test_where_the_whole_is_longer_than_its_lines_the_oldest_rows_go_and_no_numb
     for budget in range(400, 4_000, 60):
         lines = answered(page(messages, budget, lambda text: len(text) + 12 * text.count("\n")))
         assert not lines or not lines[0].startswith("> "), budget
+
+
+FAILED = [
+    (
+        "Forwarding invoice d48 bounced because karin@lindqvist.se is unknown.",
+        "karin.holm@ledgerly.se",
+        "Done, it is sent.",
+    ),
+    ("Der Test test_pool.py schlägt fehl, weil die Sperre fehlt.", "Dann setze sie.", "Jetzt laufen alle."),
+    ("订单 W-7714 无法取消，因为已经发货。", "再试一次。", "好了，已取消。"),
+]
+
+
+@pytest.mark.parametrize(("failed", "then", "done"), FAILED)
+@pytest.mark.parametrize("between", [0, 2])
+def test_a_failure_is_not_the_last_word_where_a_later_answer_in_few_words_follows(
+    failed: str, then: str, done: str, between: int
+) -> None:
+    call = tool_exchange("run", {"it": "again"}, "ok")
+    more = [m for n in range(9) for m in tool_exchange("make", {"target": f"part_{n}"}, f"built {n * 7919}")]
+    messages = [user("Go on."), *call, assistant(failed), user(then), *call]
+    messages += [m for _ in range(between) for m in (assistant("Hm."), user(then), *call)]
+    messages += [assistant(done), user("Fine."), *more, assistant("The build of part_8 works."), user("Next?"), *more]
+    seen = set[bool]()
+    for budget in range(60, 1_200, 20):
+        lines = answered(page(messages, budget, only={*range(1, len(messages))}))
+        seen.add(f"m4: {failed}" in lines)
+        assert any(done in line for line in lines) or f"m4: {failed}" not in lines, budget
+        assert "Hm." not in "".join(lines)
+    assert seen == {True, False}
+
+
+def test_an_answer_in_few_words_that_follows_no_call_or_no_other_answer_is_left_out() -> None:
+    call = tool_exchange("find", {"id": "W-7714"}, "found")
+    first = [user("Cancel W-7714."), *call, assistant("Sure."), user("And?")]
+    later = [
+        assistant("It waits, because W-7714 is paid."),
+        user("So?"),
+        assistant("One moment, please."),
+        user("Well?"),
+    ]
+    text = page([*first, *later], 4_000, only={*range(1, 9)})
+    assert "Sure." not in text
+    assert "One moment" not in text
