@@ -294,7 +294,9 @@ class Reading:
                     return True
                 lines = stretch.split('" "')
                 in_one = "\\n" in text  # the lines of a printed string stand in one
-                return ("…" in stretch or in_one) and all(stands(x, text) or squeezed(x.strip("…")) in said for x in lines)
+                return ("…" in stretch or in_one) and all(
+                    stands(x, text) or squeezed(x.strip("…")) in said for x in lines
+                )
 
             return all(map(stands_there, words.split('" … "')))
 
