@@ -84,8 +84,8 @@ def check_options(options: CacheOptions) -> None:
         isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
     ):
         raise ConfigError(f"cache_exceptions must be a tuple of exception classes (got {kinds!r})")
-    for field in ("ignore", "hashed", "quantize"):
-        names_in(options[field] or (), field)
+    for names in ("ignore", "hashed", "quantize"):
+        names_in(options[names] or (), names)
     for step in dict(options["quantize"] or ()).values():
         rounded(0, step)
     if not (options["normalizer"] is None or callable(options["normalizer"])):

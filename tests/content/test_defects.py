@@ -354,6 +354,30 @@ def test_a_reloaded_page_is_not_stored_again_and_points_to_its_origin(memory_sto
     assert again.messages == result.messages
 
 
+@pytest.mark.parametrize(
+    "key", ["m2", "m2,m5", "m2-m8", "m102", "m102-m105", "child/m2", "child/m2,m5", "child/m102-m105"]
+)
+@pytest.mark.parametrize("line", ["GET /orders/{n} 200", "Ticket {n}: the customer wants the refund on the old card"])
+def test_an_old_page_of_messages_becomes_its_call_whatever_its_numbers(
+    memory_store: SqliteContentStore, key: str, line: str
+) -> None:
+    memory = AutoContextMemory()
+    whose = memory.child("child") if key.startswith("child/") else memory
+    whose.add([user(f"{line.format(n=n)}, {n}. " * 20) for n in range(1, 111)])
+    reload = memory.tools("reload")[0]
+    arguments = {"working_context_offload_uuid": key}
+    messages = [tool_call("context_reload", arguments, id="r"), tool_result("r", reload(**arguments))]
+    memory.add(messages)
+    result = prune_messages([user("go"), *messages, *rounds(2, chars=10)], store=memory_store)
+    assert result.report.page == 1
+    assert outputs(result.messages)[0].startswith(f'[A page of it was here. Read: context_reload("{key}", offset=0')
+    with pytest.raises(ConfigError, match="pass reload="):
+        restore_messages(result.messages, store=memory_store)
+    restored = restore_messages(result.messages, store=memory_store, reload=reload)
+    assert restored[1:3] == messages
+    assert prune_messages(result.messages, store=memory_store).messages == result.messages
+
+
 def test_other_excluded_tools_stay_whole(memory_store: SqliteContentStore) -> None:
     policy, messages = PrunePolicy(exclude_tools=frozenset({"get_file_content"})), files()
     assert prune_messages(messages, store=memory_store, policy=policy).messages == messages
