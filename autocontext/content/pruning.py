@@ -15,9 +15,9 @@ from typing import Any, cast
 from autocontext import flows
 from autocontext.content.paging import packed
 from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, texts
-from autocontext.content.policy import PrunePolicy
+from autocontext.content.policy import PrunePolicy, checked_policy
 from autocontext.content.store import ContentStore, checked_content_store
-from autocontext.errors import ConfigError, StoreCorruptError, short, told
+from autocontext.errors import ConfigError, StoreCorruptError, told
 from autocontext.messages import Msg, ToolResultBlock, as_messages, freeze
 
 
@@ -208,9 +208,7 @@ def _pruned(
     """The flow of a pruning. Raises ConfigError for a store or a policy that is none."""
     if store is not None:
         checked_content_store(store, owner)
-    policy = PrunePolicy() if policy is None else policy
-    if not isinstance(policy, PrunePolicy):
-        raise ConfigError(f"{owner}.policy: {short(policy)} is not a PrunePolicy; write PrunePolicy(keep_last=4)")
+    policy = PrunePolicy() if policy is None else checked_policy(f"{owner}.policy", policy)
     if not isinstance(msgs, list | tuple):
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
     known.begin()

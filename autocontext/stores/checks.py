@@ -94,12 +94,19 @@ def whole_or(otherwise: T, value: Any, least: int, most: int) -> int | T:
         return otherwise
 
 
+def checked_names(
+    field: str, names: Any, kind: str = "names, such as ['a']", error: type[AutoContextError] = ConfigError
+) -> frozenset[str]:
+    """Names, each once. Raises `error` unless they are several texts: one text would count as its letters."""
+    listed: list[Any] = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [None]
+    if not all(isinstance(name, str) for name in listed):
+        raise error(f"{field} must be a list of {kind} (got {short(names)})")
+    return frozenset(listed)
+
+
 def checked_ids(ids: Any) -> frozenset[str]:
     """Ids of messages, each once. Raises InvalidMessage unless it is a list of texts."""
-    listed: list[Any] = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else [None]
-    if not all(isinstance(id_, str) for id_ in listed):
-        raise InvalidMessage(f"ids must be a list of message ids, such as [message.id] (got {short(ids)})")
-    return frozenset(listed)
+    return checked_names("ids", ids, "message ids, such as [message.id]", InvalidMessage)
 
 
 def checked_seconds(

@@ -441,6 +441,9 @@ def test_a_store_without_async_methods_is_used_in_a_thread(memory_store: SqliteC
         ("keep_unit", "rounds"),
         ("unit", "words"),
         ("min_prune_chars", True),
+        ("exclude_tools", "read_file"),
+        ("exclude_tools", {"search_orders", 5}),
+        ("exclude_tools", 5),
     ],
 )
 def test_a_wrong_policy_names_the_field(field: str, value: object) -> None:

@@ -962,3 +962,10 @@ def test_an_agent_runs_through_everything_is_restarted_and_every_removed_byte_is
 def test_memory_tokens_that_are_no_whole_number_are_refused_at_once(wrong) -> None:
     with pytest.raises(ConfigError, match="memory_tokens must be a whole number"):
         AutoContext.open(":memory:", memory_tokens=wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"keep_last": 3}, {}, 5, True, "turns"])
+def test_a_policy_that_is_none_is_refused_at_once_by_its_name(wrong, tmp_path) -> None:
+    with pytest.raises(ConfigError, match=r"AutoContext\.prune: .* is not a PrunePolicy"):
+        AutoContext.open(tmp_path / "agent.db", prune=wrong)
+    assert list(tmp_path.iterdir()) == []
