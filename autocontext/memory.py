@@ -173,8 +173,12 @@ class AutoContextMemory(ProviderMessages, Closing):
         return open_with_store(cls, url, window, config, model, session_id=session_id, user_id=user_id, plan=plan)
 
     def _close(self) -> Flow[None]:
-        """Close the database that `open` opened; a store that was passed stays open. Closing twice does nothing."""
+        """Close the database that `open` opened; a store that was passed stays open. Closing twice does nothing.
+
+        A pass in the background that still runs is then given up, with a warning.
+        """
         if self.opened_store is not None:
+            self._pass_runner.close()
             yield method(self.opened_store, "close")
 
     close, aclose = sync_and_async(_close)
