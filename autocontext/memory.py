@@ -365,6 +365,8 @@ class AutoContextMemory(ProviderMessages, Closing):
 
         Where the schemas are without `context_reload`, a warning says so once something is condensed.
         """
+        if wrong := [part for part in parts if not isinstance(part, str | Mapping)]:
+            raise ConfigError(f"set_overhead: got {short(wrong[0])}; write set_overhead(system, *schemas)")
         texts = [part if isinstance(part, str) else json_text("set_overhead", part, ascii_only=False) for part in parts]
         with self._lock:
             self._overhead = tuple(texts)

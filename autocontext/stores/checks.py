@@ -27,9 +27,13 @@ def check_text(field: str, value: Any, error: type[AutoContextError] = ConfigErr
 
 def check_texts(**fields: Any) -> None:
     """Raise ConfigError naming the first of these fields that is neither a text nor None."""
+    need_texts(**{field: value for field, value in fields.items() if value is not None})
+
+
+def need_texts(**fields: Any) -> None:
+    """Raise ConfigError naming the first of these fields that is no text."""
     for field, value in fields.items():
-        if value is not None:
-            check_text(field, value)
+        check_text(field, value)
 
 
 def plain(text: str) -> str:
@@ -73,9 +77,9 @@ def is_number(value: Any) -> TypeGuard[float]:
 
 
 def check_whole(
-    field: str, value: Any, least: int = 0, error: type[AutoContextError] = ConfigError, *, none: str = ""
+    field: str, value: Any, least: float = 0, error: type[AutoContextError] = ConfigError, *, none: str = ""
 ) -> None:
-    """Raise `error` naming the field unless the value is a whole number of at least `least`.
+    """Raise `error` naming the field unless the value is a whole number of at least `least` (-math.inf: any).
 
     None is allowed where `none` says what it stands for.
     """
@@ -83,7 +87,8 @@ def check_whole(
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         way_out = f", or None for {none}" if none else ""
-        raise error(f"{field} must be a whole number of at least {least}{way_out} (got {short(value)})")
+        at_least = "" if least == -math.inf else f" of at least {least}"
+        raise error(f"{field} must be a whole number{at_least}{way_out} (got {short(value)})")
 
 
 def whole_or(otherwise: T, value: Any, least: int, most: int) -> int | T:

@@ -19,6 +19,7 @@ from autocontext.history.cached import cached_property
 from autocontext.history.log import Log
 from autocontext.memory import in_log, offered_tools
 from autocontext.messages import Msg, ToolResultBlock
+from autocontext.stores.checks import check_texts
 from autocontext.stores.closing import awaitable
 from autocontext.suite.preparing import Preparation, Prepared, holding
 from autocontext.suite.saving import SaveReport, Saving
@@ -88,6 +89,7 @@ class Session(DoesSteps):
             reply = client.chat.completions.create(messages=to_openai(session.prepare().messages), ...)
         """
         most = self.memory.config.max_token if max_tokens is None else max_tokens
+        check_texts(query=query)
         preparation = Preparation(self.memory, self._context, self._known, self._injector, query, most)
         return (yield from preparation.flow())
 
