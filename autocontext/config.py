@@ -199,7 +199,10 @@ class AutoContextConfig(Value):
 
     # --- in the background
     background: bool = False
-    """Start passes early, in parallel to the conversation: a turn waits only when the view is over `max_token`."""
+    """Start passes early, beside the conversation: a turn waits only when the view is over `max_token`.
+
+    Closing the database gives up its pass: keep it open between requests.
+    """
     background_ratio: float = Field(default=0.6, gt=0, le=1)
     """Share of `max_token` (and of `msg_threshold`, in the same proportion to `token_ratio`) that starts one."""
 

@@ -173,8 +173,12 @@ class AutoContextMemory(ProviderMessages, Closing):
         return open_with_store(cls, url, window, config, model, session_id=session_id, user_id=user_id, plan=plan)
 
     def _close(self) -> Flow[None]:
-        """Close the database that `open` opened; a store that was passed stays open. Closing twice does nothing."""
+        """Close the database that `open` opened; a store that was passed stays open. Closing twice does nothing.
+
+        A pass in the background that still runs is then given up, with a warning.
+        """
         if self.opened_store is not None:
+            self._pass_runner.close()
             yield method(self.opened_store, "close")
 
     close, aclose = sync_and_async(_close)
@@ -361,6 +365,8 @@ class AutoContextMemory(ProviderMessages, Closing):
 
         Where the schemas are without `context_reload`, a warning says so once something is condensed.
         """
+        if wrong := [part for part in parts if not isinstance(part, str | Mapping)]:
+            raise ConfigError(f"set_overhead: got {short(wrong[0])}; write set_overhead(system, *schemas)")
         texts = [part if isinstance(part, str) else json_text("set_overhead", part, ascii_only=False) for part in parts]
         with self._lock:
             self._overhead = tuple(texts)

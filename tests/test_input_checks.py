@@ -17,7 +17,7 @@ from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool
 from autocontext.cache import ResultCache, canonical_key
 from autocontext.content import ContentStore, SqliteContentStore
 from autocontext.content.objects import ObjectContentStore
-from autocontext.errors import AutoContextError, InvalidMessage
+from autocontext.errors import AutoContextError, ConfigError, InvalidMessage
 from autocontext.history.entries import Added, dump_entry
 from autocontext.memories import MemoryStore
 from autocontext.optimizer.states import StateStore
@@ -209,6 +209,45 @@ def test_row_26_a_text_that_databases_do_not_take_is_refused_by_name_or_kept(par
     for i, case in enumerate(IDS[part]):
         message = told(case, parts, UNSTORABLE[kind])
         assert message == "" if case.keeps else case.field in message, f"{part}[{i}] {case.field}: {message!r}"
+
+
+NEEDED: dict[str, Callable[[ContentStore], Any]] = {
+    "namespace must be a text (got None)": lambda s: s.put("text", namespace=None),  # type: ignore[arg-type]
+    "namespace must be a text (got 5)": lambda s: s.keys(namespace=5),  # type: ignore[arg-type]
+    "ref_or_key must be a text (got None)": lambda s: s.read(None),  # type: ignore[arg-type]
+    "offset must be a whole number (got 'a')": lambda s: s.read("c_1", "a"),  # type: ignore[arg-type]
+    "offset must be a whole number (got None)": lambda s: s.read("c_1", None),  # type: ignore[arg-type]
+    "limit must be a whole number, or None for all (got 2.5)": lambda s: s.read("c_1", 0, 2.5),  # type: ignore[arg-type]
+    "query must be a text (got None)": lambda s: s.search(None),  # type: ignore[arg-type]
+    "name must be a text (got None)": lambda s: s.find(None),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("message", NEEDED)
+def test_what_a_content_store_needs_is_refused_by_name(parts, message):
+    for store in (parts.content, parts.objects):
+        with pytest.raises(ConfigError) as caught:
+            NEEDED[message](store)
+        assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("query", [5, ["tea"], b"tea"])
+@pytest.mark.parametrize("user_id", ["", "ann"])
+def test_a_query_that_is_no_text_is_refused_by_name(parts, query, user_id):
+    session = parts.context.session(user_id=user_id)
+    session.add(Msg(role="user", content="hello"))
+    with pytest.raises(ConfigError, match="query must be a text"):
+        session.prepare(query)
+
+
+@pytest.mark.parametrize("part", [5, None, [{"name": "search"}]])
+def test_an_overhead_that_is_neither_text_nor_schema_is_refused_and_changes_nothing(part):
+    memory = AutoContextMemory()
+    memory.set_overhead("You are helpful.", {"name": "search", "input_schema": {}})
+    before = memory.token_count
+    with pytest.raises(ConfigError, match=r"write set_overhead\(system, \*schemas\)"):
+        memory.set_overhead("You are helpful.", part)
+    assert memory.token_count == before
 
 
 @pytest.mark.parametrize("ids", ["m1", 42, None, [42], [None]])

@@ -86,6 +86,11 @@ def test_names_that_are_imported_late_complete_too(module: str) -> None:
     assert set(PUBLIC[module]) <= set(run.stdout.split())
 
 
+def test_a_star_imports_what_needs_no_extra() -> None:
+    stars = "; ".join(f"from {module} import *" for module in PUBLIC)
+    loaded_after(f"sys.modules.update(dict.fromkeys({sorted(OPTIONAL)}))\n{stars}")
+
+
 def test_all_lists_exactly_the_public_names() -> None:
     assert sorted(set(autocontext.__all__) - {"__version__"}) == sorted(PUBLIC["autocontext"])
 

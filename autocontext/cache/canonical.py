@@ -109,7 +109,7 @@ def names_in(names: Names, field: str) -> frozenset[str]:
     """Names of parameters as a set. Raises ConfigError when one is not text."""
     if not names:
         return frozenset()
-    listed = frozenset((names,) if isinstance(names, str) else names)
+    listed = frozenset(names if isinstance(names, Iterable) and not isinstance(names, str) else (names,))
     if wrong := [name for name in listed if not isinstance(name, str)]:
         raise ConfigError(f"{field}: names of parameters must be text (got {type(wrong[0]).__name__})")
     return listed

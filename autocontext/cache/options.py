@@ -8,8 +8,9 @@ from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict
 
 from autocontext.cache.canonical import Names, names_in
-from autocontext.errors import ConfigError, did_you_mean
-from autocontext.stores.checks import LONGEST, check_whole, is_number
+from autocontext.cache.canonical_numbers import rounded
+from autocontext.errors import ConfigError, did_you_mean, short
+from autocontext.stores.checks import LONGEST, check_texts, check_whole, is_number
 
 Seconds: TypeAlias = float | timedelta
 Normalizer: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -83,6 +84,13 @@ def check_options(options: CacheOptions) -> None:
         isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
     ):
         raise ConfigError(f"cache_exceptions must be a tuple of exception classes (got {kinds!r})")
+    for names in ("ignore", "hashed", "quantize"):
+        names_in(options[names] or (), names)
+    for step in dict(options["quantize"] or ()).values():
+        rounded(0, step)
+    if not (options["normalizer"] is None or callable(options["normalizer"])):
+        raise ConfigError(f"normalizer must be a function of the parameters (got {short(options['normalizer'])})")
+    check_texts(per_call=options["per_call"])
     if options["tags"]:
         options["tags"] = tag_list(options["tags"])
 

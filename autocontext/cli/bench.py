@@ -54,7 +54,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         show(screen, benchmarks)
         return True
     if not benchmarks:
-        raise ConfigError(f"NAME: {NOT_INSTALLED}")
+        raise ConfigError(f"{'FILE is missing' if name == 'facts' else 'NAME'}: {NOT_INSTALLED}")
     if name not in benchmarks:
         raise ConfigError(f"NAME: no benchmark is called {name!r}; choose one of {', '.join(benchmarks)}")
     screen.flush()

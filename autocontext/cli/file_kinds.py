@@ -7,10 +7,11 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable
 
+from autocontext.stores.private_files import SQLITE
+
 HEAD = 4096
 """Bytes that are looked at."""
 
-_SQLITE = b"SQLite format 3\0"
 _MAGIC = (
     (b'{"type":"session",', "an exported session; `autocontext import agent.db FILE SESSION` makes one of it again"),
     (b"\x1f\x8b", "a gzip file; unpack it first: gunzip -k FILE"),
@@ -46,7 +47,7 @@ def named(kind: str, file: str) -> str:
 
 def is_database(head: bytes) -> bool:
     """Whether this is the beginning of a SQLite database."""
-    return head.startswith(_SQLITE)
+    return head.startswith(SQLITE)
 
 
 def not_json_lines(head: bytes) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from autocontext import AutoContextMemory, ContextOffloadTool, Msg, TextBlock, ThinkingBlock, ToolResultBlock
 from autocontext.messages import OriginKind, ToolUseBlock
 from autocontext.text import rendering
+from autocontext.text.quoting import quoted
 
 _KINDS: tuple[OriginKind, ...] = ("tool_run", "round_summary", "stub", "current_round", "fold", "archive")
 _MORE = re.compile(r"; continue with offset=(\d+)\]$")
@@ -33,7 +34,7 @@ class ReloadCheck:
     pages: int
     """Number of `context_reload` calls to read everything."""
     verbatim: bool
-    """Whether those pages contain every text, argument and output verbatim."""
+    """Whether those pages contain every text, argument and output, their lines as they are or quoted."""
 
     @property
     def identical(self) -> bool:
@@ -111,7 +112,12 @@ def _check(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg]
         sha256_added=_sha256(lines_added),
         sha256_reloaded=_sha256(lines_reloaded),
         pages=len(read),
-        verbatim=all(part in shown for line in lines_added if line in by_line for part in _texts(by_line[line])),
+        verbatim=all(
+            quoted(part, at_start=False) in shown or part in shown
+            for line in lines_added
+            if line in by_line
+            for part in _texts(by_line[line])
+        ),
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from autocontext.cli.arguments import Commands
 from autocontext.cli.conversations import add_source, read_source
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
 from autocontext.content import PrunePolicy, SqliteContentStore, prune_messages, restore_messages
-from autocontext.content.pruning import unmarked
+from autocontext.content.pruning import reloaded, unmarked
 
 
 def add(commands: Commands) -> None:
@@ -35,7 +36,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         store = SqliteContentStore(":memory:")
         messages = unmarked(item.messages)  # the rest of what `call_tool` has cut is not in this store
         result = prune_messages(messages, store=store, policy=policy)
-        whole = restore_messages(result.messages, store=store) == messages
+        page = partial(next, reloaded(messages, result.messages))  # of messages that this store does not have
+        whole = restore_messages(result.messages, store=store, reload=lambda *_, page=page, **__: page()) == messages
         store.close()
         restored = restored and whole
         before, after = before + result.chars_before, after + result.chars_after

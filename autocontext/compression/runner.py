@@ -52,6 +52,10 @@ T = TypeVar("T")
 
 _log = logger("autocontext.passes")  # the name that docs/production.md gives
 _FAILED = "session %r: a pass in the background failed; the view is as it was"
+_CLOSED = (
+    "session %r: the memory was closed while a pass ran, whose note is lost though the model was asked. With "
+    "background=True keep memories open, or let them share a database: AutoContext.open(...).session(...)"
+)
 _MODEL_FAILED = (
     "session %r: the summarising model %r gives no usable answer: %s. Until it does, rules alone write the notes. %s. "
     "memory.health() counts the failures; this is said once"
@@ -139,6 +143,7 @@ class PassRunner:
         """What telemetry knows."""
         self._thread: threading.Thread | None = None
         """The background pass that synchronous code started last."""
+        self._closed = False
         self._tasks: set[lazy.asyncio.Task[CompressionReport]] = set()
         """Those of asynchronous code; held here, since a loop holds its tasks weakly."""
 
@@ -159,6 +164,13 @@ class PassRunner:
         self.pacing = Pacing()
         self._context.ledger = None
         self._pass_lock.revoke()
+
+    def close(self) -> None:
+        """Give up the running pass, and begin none in the background any more: the database is about to be closed."""
+        self._closed = True
+        if self._pass_lock.taken:
+            _log.warning(_CLOSED, self._conversation)
+            self._pass_lock.revoke()
 
     def resize(self, config: AutoContextConfig) -> None:
         """Go by another configuration from the next pass on. Use it under the lock."""
@@ -378,9 +390,16 @@ class PassRunner:
 
     def _in_background(self) -> None:
         try:
-            self.run(early=True)
-        except Exception:  # noqa: BLE001 (nobody waits for the thread, so the error can only be logged)
-            _log.exception(_FAILED, self._conversation)
+            if not self._closed:
+                self.run(early=True)
+        except Exception as e:  # noqa: BLE001 (nobody waits for the thread, so the error can only be logged)
+            self._failed(e)
+
+    def _failed(self, error: BaseException) -> None:
+        if self._closed:
+            _log.warning(_CLOSED, self._conversation)
+        else:
+            _log.error(_FAILED, self._conversation, exc_info=error)
 
     def _start_task(self) -> None:
         loop = lazy.asyncio.get_running_loop()
@@ -393,7 +412,7 @@ class PassRunner:
     def _task_done(self, task: lazy.asyncio.Task[CompressionReport]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error(_FAILED, self._conversation, exc_info=error)
+            self._failed(error)
 
     # --------------------------------------------------------------------------------------------------- when idle
     def run_if_idle(self) -> CompressionReport:

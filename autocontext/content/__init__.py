@@ -17,7 +17,7 @@ from autocontext.content.store import ContentStore, SqlContentStore, SqliteConte
 from autocontext.flows.lazy import imports
 
 if TYPE_CHECKING:
-    from autocontext.content.objects import ObjectContentStore
+    from autocontext.content.objects import ObjectContentStore as ObjectContentStore
 
 __all__ = [
     "ContentHit",
@@ -25,7 +25,6 @@ __all__ = [
     "ContentStats",
     "ContentStore",
     "Known",
-    "ObjectContentStore",
     "Page",
     "PrunePolicy",
     "PruneReport",
@@ -38,9 +37,10 @@ __all__ = [
     "restore_messages",
 ]
 
-__getattr__ = imports(__name__, {"ObjectContentStore": "objects"})  # obstore is an extra
+_LAZY = {"ObjectContentStore": "objects"}  # obstore is an extra: a star must not need it
+__getattr__ = imports(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:
     """The public names, those that are imported at first use too."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_LAZY})

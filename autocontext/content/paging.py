@@ -108,10 +108,10 @@ def window(total: int, offset: int, limit: int | None) -> Window:
         notice = f"offset {offset} is before the beginning, 0 was taken"
     elif offset > total:
         notice = f"offset {offset} is past the end at {total}"
-    if limit is not None and limit < 0:
-        notice = _joined(notice, f"limit {limit} is negative, 0 was taken")
+    if limit is not None and limit < 1:  # a page of nothing would lead to itself
+        notice, limit = _joined(notice, f"limit {limit} is less than 1, 1 was taken"), 1
     start = min(max(0, offset), total)
-    stop = total if limit is None else min(total, start + max(0, limit))
+    stop = total if limit is None else min(total, start + limit)
     if start >= stop:
         return Window(start, start, total, 0, -1, notice)
     first, last = max(0, start - 1) // PAGE_CHARS, (min(total, stop + _AROUND) - 1) // PAGE_CHARS

@@ -11,9 +11,10 @@ from autocontext.text.rendering import one_line
 ANY_REF = "c_" + 12 * "0"
 """As long as a handle, to compute sizes before there is one."""
 _LONGEST_NAME = 40
+_NUMBERS = r"m\d+(?:-m\d+)?"
 _PAGE = re.compile(
-    r"\A\[(c_[0-9a-f]{12,64}|[0-9A-Za-z-]{8,64}): [^\n]{0,300}? characters; "
-    r"(?:showing (\d+)-(\d+)|\d+ passages? for )"
+    rf"\A\[(c_[0-9a-f]{{12,64}}|[0-9A-Za-z-]{{8,64}}|(?:[\w.-]+/)*{_NUMBERS}(?:,{_NUMBERS})*)"
+    r": [^\n]{0,300}? characters; (?:showing (\d+)-(\d+)|\d+ passages? for )"
 )
 _REST = re.compile(
     r"(?:\A\[Offloaded [^\n]*[:;] [\d,]+ chars\. Read: |\.\.\. \[(?:Truncated, )?[\d,]+ more chars: )"

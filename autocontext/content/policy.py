@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
-from autocontext.errors import ConfigError
-from autocontext.stores.checks import check_whole
+from autocontext.errors import ConfigError, short
+from autocontext.stores.checks import check_whole, checked_names
 from autocontext.text.rendering import cut
 from autocontext.tokens import get_counter
 
@@ -44,7 +44,7 @@ class PrunePolicy:
     """Counts tokens, see `autocontext.tokens.get_counter`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "exclude_tools", frozenset(self.exclude_tools))
+        object.__setattr__(self, "exclude_tools", checked_names("exclude_tools", self.exclude_tools))
         for field in fields(self):
             if isinstance(field.default, int) and not isinstance(field.default, bool):
                 check_whole(field.name, getattr(self, field.name))
@@ -68,3 +68,10 @@ class PrunePolicy:
         while chars and (tokens := self.tokens(text[:chars])) > size:
             chars = min(chars - 1, int(chars * size / tokens))
         return text[: cut(text, chars)] if chars else ""
+
+
+def checked_policy(field: str, policy: Any) -> PrunePolicy:
+    """The policy. Raises ConfigError naming the field for anything else."""
+    if not isinstance(policy, PrunePolicy):
+        raise ConfigError(f"{field}: {short(policy)} is not a PrunePolicy; write PrunePolicy(keep_last=4)")
+    return policy

@@ -7,7 +7,7 @@ history changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -15,9 +15,9 @@ from typing import Any, cast
 from autocontext import flows
 from autocontext.content.paging import packed
 from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, texts
-from autocontext.content.policy import PrunePolicy
+from autocontext.content.policy import PrunePolicy, checked_policy
 from autocontext.content.store import ContentStore, checked_content_store
-from autocontext.errors import ConfigError, StoreCorruptError, short, told
+from autocontext.errors import ConfigError, StoreCorruptError, told
 from autocontext.messages import Msg, ToolResultBlock, as_messages, freeze
 
 
@@ -148,14 +148,17 @@ def restore_messages(
 ) -> list[Msg]:
     """The messages as they were before pruning, byte for byte.
 
-    `reload` is the reload tool, needed if pages that it returned were pruned. Raises StoreCorruptError if the store
-    does not have a text any more, or another text in its place.
+    `reload` is the reload tool, needed if pages that it returned were pruned: ConfigError without it. Raises
+    StoreCorruptError if the store does not have a text any more, or another text in its place.
     """
+    read_page = getattr(reload, "page", reload)  # the tool itself says of some pages only where they stand
 
     def original(mark: dict[str, Any], _text: str) -> str:
         ref = str(mark["ref"])
         if "arguments" in mark:
-            text = "" if reload is None else reload(ref, **mark["arguments"])
+            if read_page is None:
+                raise ConfigError(f"restore_messages: pass reload=, as a page of {ref} from context_reload was pruned")
+            text = read_page(ref, **mark["arguments"])
         else:
             page = store.read(ref, namespace=namespace)
             text = "" if page is None else page.text
@@ -172,6 +175,14 @@ def restore_messages(
 def unmarked(msgs: Sequence[Msg]) -> list[Msg]:
     """The messages with their texts as they stand: what an earlier pruning left of one counts as a text of its own."""
     return [_restored(m, lambda _mark, text: text) for m in msgs]
+
+
+def reloaded(originals: Sequence[Msg], pruned: Sequence[Msg]) -> Iterator[str]:
+    """The pages of the reload tool that a pruning has replaced, in order; no store has them."""
+    for before, after in zip(originals, pruned, strict=True):
+        for (_, text, _), (*_, metadata) in zip(texts(before), texts(after), strict=True):
+            if isinstance(mark := metadata.get(PRUNED), dict) and "arguments" in mark:
+                yield text
 
 
 def chars_of(msgs: Sequence[Msg]) -> int:
@@ -197,9 +208,7 @@ def _pruned(
     """The flow of a pruning. Raises ConfigError for a store or a policy that is none."""
     if store is not None:
         checked_content_store(store, owner)
-    policy = PrunePolicy() if policy is None else policy
-    if not isinstance(policy, PrunePolicy):
-        raise ConfigError(f"{owner}.policy: {short(policy)} is not a PrunePolicy; write PrunePolicy(keep_last=4)")
+    policy = PrunePolicy() if policy is None else checked_policy(f"{owner}.policy", policy)
     if not isinstance(msgs, list | tuple):
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
     known.begin()

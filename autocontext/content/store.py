@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from autocontext.content.search import best_passages
 from autocontext.errors import ConfigError, StoreCorruptError, short
 from autocontext.flows import DoesSteps, Flow, compute, sync_and_async
 from autocontext.flows.forking import fork_lock
-from autocontext.stores.checks import check_texts, checked_seconds
+from autocontext.stores.checks import check_texts, check_whole, checked_seconds, need_texts
 from autocontext.stores.closing import Closing, DatabasePart
 from autocontext.stores.database import Database, Work, read, write
 from autocontext.stores.records import now as milliseconds
@@ -124,7 +125,8 @@ class PagedContentStore(DoesSteps, Closing):
         named another content before, that one loses the name. The content expires after `ttl` seconds. Raises
         StoreError.
         """
-        check_texts(key=key, name=name, path=path, type=type, summary=summary, namespace=namespace)
+        check_texts(key=key, name=name, path=path, type=type, summary=summary)
+        need_texts(namespace=namespace)
         body = yield from compute(lambda: packed(content))
         seconds, now = checked_seconds("ttl", ttl), self._clock()
         until = FOREVER if seconds is None else now + round(seconds * 1000)
@@ -145,7 +147,7 @@ class PagedContentStore(DoesSteps, Closing):
 
         A content goes with the last key that leads to it, unless it was also put without a key.
         """
-        check_texts(ref_or_key=ref_or_key, namespace=namespace)
+        need_texts(ref_or_key=ref_or_key, namespace=namespace)
         return (yield from write(lambda: self._operations.delete(namespace, ref_or_key, self._clock())))
 
     delete, adelete = sync_and_async(_delete)
@@ -188,7 +190,7 @@ class PagedContentStore(DoesSteps, Closing):
 
     def _info(self, ref_or_key: str, *, namespace: str = "") -> Flow[ContentInfo | None]:
         """The metadata of a content; None for an unknown one."""
-        check_texts(ref_or_key=ref_or_key, namespace=namespace)
+        need_texts(ref_or_key=ref_or_key, namespace=namespace)
         content = yield from read(lambda: self._operations.find(namespace, ref_or_key, self._clock()))
         return None if content is None else content.info()
 
@@ -210,7 +212,7 @@ class PagedContentStore(DoesSteps, Closing):
     # ----------------------------------------------------------------------------------------------------- searching
     def _find(self, name: str, *, namespace: str = "") -> Flow[list[ContentInfo]]:
         """The content with this handle or key, or else all contents with this file name (the last part of a path)."""
-        check_texts(name=name)
+        need_texts(name=name)
         exact = yield from self._info(name, namespace=namespace)
         if exact is not None:
             return [exact]
@@ -221,7 +223,7 @@ class PagedContentStore(DoesSteps, Closing):
 
     def _keys(self, *, namespace: str = "", limit: int = 100) -> Flow[list[str]]:
         """The first keys in alphabetical order."""
-        check_texts(namespace=namespace)
+        need_texts(namespace=namespace)
         return (yield from read(lambda: self._operations.keys(namespace, self._clock(), limit)))
 
     keys, akeys = sync_and_async(_keys)
@@ -233,7 +235,8 @@ class PagedContentStore(DoesSteps, Closing):
 
         Reads all texts that it searches, about 20 MB a second.
         """
-        check_texts(query=query, ref=ref, namespace=namespace)
+        check_texts(ref=ref)
+        need_texts(query=query, namespace=namespace)
         pages = yield from read(lambda: self._operations.all_pages(namespace, ref, self._clock()))
         return (yield from compute(lambda: best_passages(pages, query, limit)))
 
@@ -249,7 +252,9 @@ class PagedContentStore(DoesSteps, Closing):
 
     # ---------------------------------------------------------------------------------------------------------------
     def _pages(self, ref_or_key: str, offset: int, limit: int | None, namespace: str) -> Flow[Pages | None]:
-        check_texts(ref_or_key=ref_or_key, namespace=namespace)
+        need_texts(ref_or_key=ref_or_key, namespace=namespace)
+        check_whole("offset", offset, -math.inf)
+        check_whole("limit", limit, -math.inf, none="all")
         return (yield from read(lambda: self._operations.read(namespace, ref_or_key, offset, limit, self._clock())))
 
     def _putting(self, upload: Upload) -> Flow[str]:

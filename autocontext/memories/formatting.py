@@ -13,7 +13,7 @@ from autocontext.memories.document import Fact, facts_of, sections_of
 from autocontext.memories.relevance import FactIndex, checked_weights, index_for
 from autocontext.memories.reports import InjectionReport
 from autocontext.ranking import RelevanceRanker
-from autocontext.stores.checks import check_whole
+from autocontext.stores.checks import check_whole, checked_names
 from autocontext.tokens import TokenCounter
 
 BEFORE_RANKING = 15
@@ -43,7 +43,8 @@ class InjectionSettings:
     """Maximum number of facts besides the guaranteed ones; None: as many as fit."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        categories = checked_names("guaranteed_categories", self.guaranteed_categories)
+        object.__setattr__(self, "guaranteed_categories", categories)
         checked_weights(self.similarity_weight, self.confidence_weight)
         check_whole("max_tokens", self.max_tokens, 1)
         check_whole("guaranteed_token_budget", self.guaranteed_token_budget)

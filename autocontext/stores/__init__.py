@@ -17,16 +17,15 @@ if TYPE_CHECKING:
         SqliteSessionStore,
         SqlSessionStore,
     )
-    from autocontext.stores.encrypted import EncryptedSessionStore
-    from autocontext.stores.encrypted_database import EncryptedDatabase
+    from autocontext.stores.encrypted import EncryptedSessionStore as EncryptedSessionStore
+    from autocontext.stores.encrypted_database import EncryptedDatabase as EncryptedDatabase
     from autocontext.stores.search import Found
-    from autocontext.stores.sql_database import SqlDatabase
+    from autocontext.stores.sql_database import SqlDatabase as SqlDatabase
     from autocontext.stores.sqlite_database import SqliteDatabase
 
+# Without those that need an extra, `crypto` or `sql`: a star must not need it.
 __all__ = [
     "DatabaseSessionStore",
-    "EncryptedDatabase",
-    "EncryptedSessionStore",
     "Entries",
     "Entry",
     "Found",
@@ -37,7 +36,6 @@ __all__ = [
     "SessionInfo",
     "SessionKey",
     "SessionStore",
-    "SqlDatabase",
     "SqlSessionStore",
     "SqliteDatabase",
     "SqliteSessionStore",
@@ -67,4 +65,4 @@ __getattr__ = imports(__name__, _LAZY)  # a memory without a store needs none of
 
 def __dir__() -> list[str]:
     """The public names, including those that are imported at first use."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_LAZY})

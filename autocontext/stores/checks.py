@@ -27,9 +27,13 @@ def check_text(field: str, value: Any, error: type[AutoContextError] = ConfigErr
 
 def check_texts(**fields: Any) -> None:
     """Raise ConfigError naming the first of these fields that is neither a text nor None."""
+    need_texts(**{field: value for field, value in fields.items() if value is not None})
+
+
+def need_texts(**fields: Any) -> None:
+    """Raise ConfigError naming the first of these fields that is no text."""
     for field, value in fields.items():
-        if value is not None:
-            check_text(field, value)
+        check_text(field, value)
 
 
 def plain(text: str) -> str:
@@ -73,9 +77,9 @@ def is_number(value: Any) -> TypeGuard[float]:
 
 
 def check_whole(
-    field: str, value: Any, least: int = 0, error: type[AutoContextError] = ConfigError, *, none: str = ""
+    field: str, value: Any, least: float = 0, error: type[AutoContextError] = ConfigError, *, none: str = ""
 ) -> None:
-    """Raise `error` naming the field unless the value is a whole number of at least `least`.
+    """Raise `error` naming the field unless the value is a whole number of at least `least` (-math.inf: any).
 
     None is allowed where `none` says what it stands for.
     """
@@ -83,7 +87,8 @@ def check_whole(
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         way_out = f", or None for {none}" if none else ""
-        raise error(f"{field} must be a whole number of at least {least}{way_out} (got {short(value)})")
+        at_least = "" if least == -math.inf else f" of at least {least}"
+        raise error(f"{field} must be a whole number{at_least}{way_out} (got {short(value)})")
 
 
 def whole_or(otherwise: T, value: Any, least: int, most: int) -> int | T:
@@ -94,12 +99,19 @@ def whole_or(otherwise: T, value: Any, least: int, most: int) -> int | T:
         return otherwise
 
 
+def checked_names(
+    field: str, names: Any, kind: str = "names, such as ['a']", error: type[AutoContextError] = ConfigError
+) -> frozenset[str]:
+    """Names, each once. Raises `error` unless they are several texts: one text would count as its letters."""
+    listed: list[Any] = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [None]
+    if not all(isinstance(name, str) for name in listed):
+        raise error(f"{field} must be a list of {kind} (got {short(names)})")
+    return frozenset(listed)
+
+
 def checked_ids(ids: Any) -> frozenset[str]:
     """Ids of messages, each once. Raises InvalidMessage unless it is a list of texts."""
-    listed: list[Any] = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else [None]
-    if not all(isinstance(id_, str) for id_ in listed):
-        raise InvalidMessage(f"ids must be a list of message ids, such as [message.id] (got {short(ids)})")
-    return frozenset(listed)
+    return checked_names("ids", ids, "message ids, such as [message.id]", InvalidMessage)
 
 
 def checked_seconds(

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 from autocontext.caches import forget_texts
-from autocontext.config import AutoContextConfig, config_of
+from autocontext.config import AutoContextConfig, as_config, config_of
 from autocontext.content import PrunePolicy
+from autocontext.content.policy import checked_policy
 from autocontext.content.store import DatabaseContentStore
 from autocontext.errors import ConfigError
 from autocontext.flows.forking import import_before_fork
@@ -62,10 +63,11 @@ class AutoContext(DatabasePart):
         current: str | None = None,
     ) -> None:
         check_whole("memory_tokens", memory_tokens)
+        self.config = as_config(config, type(self).__name__)
+        usual = PrunePolicy(clear_at_least_tokens=int(self.config.max_token * _BATCH))
+        self.prune_policy = usual if prune is None else checked_policy(f"{type(self).__name__}.prune", prune)
         super().__init__(url)
         self.model = model
-        self.config = config or AutoContextConfig()
-        self.prune_policy = prune or PrunePolicy(clear_at_least_tokens=int(self.config.max_token * _BATCH))
         self._memory_tokens = memory_tokens
         try:
             if key is not None:

@@ -19,6 +19,7 @@ from autocontext.history.cached import cached_property
 from autocontext.history.log import Log
 from autocontext.memory import add_unless, in_log, offered_tools
 from autocontext.messages import Msg, ToolResultBlock
+from autocontext.stores.checks import check_texts
 from autocontext.stores.closing import awaitable
 from autocontext.suite.preparing import Preparation, Prepared, holding
 from autocontext.suite.saving import SaveReport, Saving
@@ -88,6 +89,7 @@ class Session(DoesSteps):
             reply = client.chat.completions.create(messages=session.prepare().to_openai(), ...)
         """
         most = self.memory.config.max_token if max_tokens is None else max_tokens
+        check_texts(query=query)
         preparation = Preparation(self.memory, self._context, self._known, self._injector, query, most)
         return (yield from preparation.flow())
 
@@ -112,7 +114,7 @@ class Session(DoesSteps):
         If the conversation waits for that call, the message is added at once. If the call has an answer, the answer is
         returned and the tool does not run again; nor does it when you repeat the call because adding the message
         failed. An exception of the tool becomes an error result. A large result goes to the content store; the message
-        shows its beginning and a handle. Raises SessionGone, and StoreError.
+        shows its beginning and a handle. Raises SessionGone, StoreError, and ConfigError or TypeError for an option.
 
         With `cacheable=True` (or `fn.cacheable`) the result is cached for all sessions of the user; the tool must not
         have side effects. It is found by the tool's arguments and source, and by the object of a method; when these
@@ -121,6 +123,10 @@ class Session(DoesSteps):
         `fn.cacheable` is False. All fields of arguments and results count (`per_call=None`). What the tool raises, or
         returns marked as an error (`{"isError": True}`), is not cached.
         """
+        if cache_options:  # here, as what is raised while the tool runs is its result
+            from autocontext.cache.namespace import completed  # noqa: PLC0415 (only needed for caching)
+
+            completed(cache_options)
         answer, asked = None, self._asked(call_id)
         if asked and (unstored := self._unstored.get(asked)):
             return (yield from self._added(asked, unstored))

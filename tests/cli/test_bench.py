@@ -113,6 +113,15 @@ def test_without_a_clone_it_says_where_they_are(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.slow
+def test_without_a_clone_a_missing_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "autocontext").symlink_to(ROOT / "autocontext")
+    elsewhere = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+    for words, named in (("facts", "FILE is missing"), ("facts --json", "FILE is missing"), ("recall", "NAME")):
+        done = run("bench", *words.split(), prelude=elsewhere)
+        assert (done.code, done.err.startswith(f"autocontext bench: {named}: The benchmarks are not")) == (2, True)
+
+
+@pytest.mark.slow
 def test_the_default_ranker_on_the_labelled_sets_of_this_project() -> None:
     """Not a proof of quality, only that nothing has been broken: the figures are in docs/injection.md."""
     for name, least in (("facts.jsonl", 0.73), ("dialogues.jsonl", 0.68)):

@@ -579,6 +579,39 @@ def test_prune_takes_the_sessions_of_autocontext(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [3, 102])
+@pytest.mark.parametrize(
+    ("tool", "line"), [("read_log", "request handled\n"), ("get_ticket", "[user] the parcel is late\n[m3: 1 file]\n")]
+)
+def test_prune_and_replay_take_a_session_whose_agent_has_reloaded(
+    tool: str, line: str, number: int, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "agent.db")
+    with AutoContextMemory.open(path, session_id="42", window=4_000) as memory:
+        [reload] = memory.tools("reload")
+        memory.add({"role": "user", "content": "Go through all of them."})
+        for n in range(60):
+            memory.to_openai()
+            memory.add(tool_exchange(tool, {"n": n}, f"{n}: {n * 37 % 100}\n" + line * 80, id=f"c{n}"))
+            if 2 * n in (number + 3, number + 4):
+                key = {"working_context_offload_uuid": f"m{number}"}
+                memory.add(tool_exchange("context_reload", key, reload(**key), id=f"r{n}"))
+        memory.add({"role": "assistant", "content": "Done."})
+        assert any(
+            reloaded in m.tool_results[0].text
+            for m in memory.get_original_memory_msgs()
+            if m.tool_results
+            for reloaded in (f"[m{number - 1}-m{number}: 2 messages", f"[m{number}-m{number + 1}: 2 messages")
+        )
+    done = run("prune", path, "42")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1].split()[-1] == "yes"
+    replayed = run("replay", path, "42", "--window", "4000")
+    assert (replayed.code, replayed.err) == (0, "")
+    assert "MISSING" not in replayed.out
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -281,10 +281,11 @@ def test_odd_ranges_are_clamped_and_said(store: PagedContentStore) -> None:
     assert page is not None
     assert (page.text, page.offset, page.next_offset) == ("01", 0, 2)
     assert "before the beginning" in page.notice
-    page = store.read("k", 4, -2)
-    assert page is not None
-    assert page.text == ""
-    assert "negative" in page.notice
+    for least in (-2, 0):  # a reader goes on at `next_offset`: a page of nothing would never end
+        page = store.read("k", 4, least)
+        assert page is not None
+        assert (page.text, page.next_offset) == ("4", 5)
+        assert page.notice == f"limit {least} is less than 1, 1 was taken"
     page = store.read("k", 10**15, 10**15)
     assert page is not None
     assert page.text == ""
@@ -354,6 +355,30 @@ def test_a_reloaded_page_is_not_stored_again_and_points_to_its_origin(memory_sto
     assert again.messages == result.messages
 
 
+@pytest.mark.parametrize(
+    "key", ["m2", "m2,m5", "m2-m8", "m102", "m102-m105", "child/m2", "child/m2,m5", "child/m102-m105"]
+)
+@pytest.mark.parametrize("line", ["GET /orders/{n} 200", "Ticket {n}: the customer wants the refund on the old card"])
+def test_an_old_page_of_messages_becomes_its_call_whatever_its_numbers(
+    memory_store: SqliteContentStore, key: str, line: str
+) -> None:
+    memory = AutoContextMemory()
+    whose = memory.child("child") if key.startswith("child/") else memory
+    whose.add([user(f"{line.format(n=n)}, {n}. " * 20) for n in range(1, 111)])
+    reload = memory.tools("reload")[0]
+    arguments = {"working_context_offload_uuid": key}
+    messages = [tool_call("context_reload", arguments, id="r"), tool_result("r", reload(**arguments))]
+    memory.add(messages)
+    result = prune_messages([user("go"), *messages, *rounds(2, chars=10)], store=memory_store)
+    assert result.report.page == 1
+    assert outputs(result.messages)[0].startswith(f'[A page of it was here. Read: context_reload("{key}", offset=0')
+    with pytest.raises(ConfigError, match="pass reload="):
+        restore_messages(result.messages, store=memory_store)
+    restored = restore_messages(result.messages, store=memory_store, reload=reload)
+    assert restored[1:3] == messages
+    assert prune_messages(result.messages, store=memory_store).messages == result.messages
+
+
 def test_other_excluded_tools_stay_whole(memory_store: SqliteContentStore) -> None:
     policy, messages = PrunePolicy(exclude_tools=frozenset({"get_file_content"})), files()
     assert prune_messages(messages, store=memory_store, policy=policy).messages == messages
@@ -417,6 +442,9 @@ def test_a_store_without_async_methods_is_used_in_a_thread(memory_store: SqliteC
         ("keep_unit", "rounds"),
         ("unit", "words"),
         ("min_prune_chars", True),
+        ("exclude_tools", "read_file"),
+        ("exclude_tools", {"search_orders", 5}),
+        ("exclude_tools", 5),
     ],
 )
 def test_a_wrong_policy_names_the_field(field: str, value: object) -> None:

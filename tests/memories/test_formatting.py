@@ -309,6 +309,12 @@ def test_weights_that_are_none_are_named(weights) -> None:
         format_memory_for_injection(EXAMPLE, 2000, "x", similarity_weight=weights[0], confidence_weight=weights[1])
 
 
+@pytest.mark.parametrize("wrong", ["correction", 5, ["preference", 5]])
+def test_categories_that_are_no_list_of_names_are_refused_by_name(wrong) -> None:
+    with pytest.raises(ConfigError, match="guaranteed_categories must be a list of names"):
+        format_memory_for_injection({}, guaranteed_categories=wrong)
+
+
 def test_weights_are_divided_by_their_sum_and_two_zeros_mean_confidence() -> None:
     by = {
         w: composed(EXAMPLE, "pytest", similarity_weight=w[0], confidence_weight=w[1])[1]

@@ -4,14 +4,15 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
-from autocontext import AutoContextMemory, CompressionReport, ModelReply, ModelRequest, Msg
+from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport, ModelReply, ModelRequest, Msg
 from autocontext.history.entries import Entry
 from autocontext.stores import InMemorySessionStore
 from autocontext.strategies import Proposal, View
-from autocontext.testing import Delayed, ScriptedModel, assert_valid_chat, tool_call, tool_result, user
+from autocontext.testing import Delayed, ScriptedModel, assert_valid_chat, assistant, tool_call, tool_result, user
 from tests.invariants import check, unreachable
 from tests.production.agents import day, notes, rounds_only, small, with_reports
 
@@ -358,6 +359,47 @@ def test_background_a_failing_model_reaches_the_report_and_no_turn() -> None:
     eventually(lambda: bool(reports))
     assert reports[0].fallbacks > 0
     assert "RuntimeError: down" in reports[0].strategies[0].reason
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("content", ["question {n}: " + "word " * 60, "订单 {n} 的包裹晚到了。" * 40])
+def test_a_memory_that_is_closed_gives_up_its_background_pass_and_says_how_to_keep_it(
+    mode: str, content: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = AutoContextConfig.for_window(4_000, background=True)
+
+    def talk(memory: AutoContextMemory) -> None:
+        while not memory._pass_runner._due(early=True):
+            memory.add([user(content.format(n=len(memory))), assistant(content.format(n=len(memory)))])
+        memory.add(user("And now?"))
+
+    def with_threads() -> AutoContextMemory:
+        gate = Gate()
+        with AutoContextMemory.open(tmp_path / "a.db", session_id="s", config=config, model=gate.model) as memory:
+            talk(memory)
+            memory.get_messages()
+            assert gate.asked.wait(GUARD)
+        gate.open.set()
+        eventually(lambda: not memory._pass_runner._thread.is_alive())
+        return memory
+
+    async def with_tasks() -> AutoContextMemory:
+        gate = AsyncGate()
+        async with AutoContextMemory.open(tmp_path / "a.db", session_id="s", config=config, model=gate) as memory:
+            talk(memory)
+            await memory.aget_messages()
+            await asyncio.wait_for(gate.asked.wait(), GUARD)
+        gate.open.set()
+        await aeventually(lambda: not memory._pass_runner._tasks)
+        return memory
+
+    memory = with_threads() if mode == "sync" else asyncio.run(with_tasks())
+    [said] = [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+    assert said.exc_info is None
+    assert "'s': the memory was closed" in said.getMessage()
+    assert memory.usage.model_calls == 1
+    with AutoContextMemory.open(tmp_path / "a.db", session_id="s", config=config) as again:
+        assert again.messages == memory.messages
 
 
 # ----------------------------------------------------------------------------------------------- blocks the stream

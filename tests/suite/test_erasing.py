@@ -18,7 +18,7 @@ from autocontext.cache import ResultCache
 from autocontext.cli import main
 from autocontext.content import PrunePolicy, SqlContentStore, placeholders, prune_messages
 from autocontext.content.records import REF
-from autocontext.errors import SessionGone, StoreCorruptError
+from autocontext.errors import ConfigError, SessionGone, StoreCorruptError
 from autocontext.history.entries import dump_entry
 from autocontext.memories import MemoryStore
 from autocontext.sessions import restore_state_messages
@@ -282,6 +282,35 @@ def test_row_11_every_file_that_is_written_is_its_owners_only(tmp_path):
     modes = {f.name: stat.S_IMODE(f.stat().st_mode) for f in tmp_path.iterdir()}
     assert set(modes.values()) == {0o600}, modes
     assert {"log.jsonl", "old.jsonl", "cache.json", "memory.json", "r.html", "x.jsonl", "agent.db-wal"} <= modes.keys()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda db, to: SqliteSessionStore(db).export_jsonl(S, to),
+        lambda db, to: MemoryStore(db).export_json(to, user_id="ann"),
+        lambda db, to: ResultCache(db, namespace="n").export_json(to),
+        *(
+            lambda db, to, words=words: main([words[0], str(db), "s", "--user", "ann", *words[1:], "-o", str(to)])
+            for words in (["export"], ["export", "--openai"], ["report"])
+        ),
+    ],
+    ids=["sessions", "memories", "cache", "export", "export --openai", "report"],
+)
+def test_no_export_replaces_a_database(write, tmp_path, capsys):
+    for name in ("agent.db", "other.db"):
+        with SqliteSessionStore(tmp_path / name) as store:
+            _filled(store)
+    (tmp_path / "link").symlink_to(tmp_path / "other.db")
+    for name in ("agent.db", "link"):
+        try:
+            said = capsys.readouterr().err if write(tmp_path / "agent.db", tmp_path / name) == 2 else ""
+        except ConfigError as e:
+            said = str(e)
+        assert f"{name} is a SQLite database" in said
+    for name in ("agent.db", "other.db"):
+        with SqliteSessionStore(tmp_path / name) as store:
+            assert len(store.read(S)) == 1
 
 
 def _filled(store):

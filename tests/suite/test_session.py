@@ -530,6 +530,43 @@ def test_a_wrong_argument_of_a_cacheable_tool_is_an_error_result(ac):
     assert output(answer).startswith("Error: TypeError")
 
 
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"tll": 60}, "no option 'tll'"),
+        ({"ttl": 0}, "ttl"),
+        ({"ttl": 0, "cacheable": False}, "ttl"),
+        ({"tags": [5], "name": "send"}, "tags"),
+        ({"ignore": 5}, "ignore"),
+        ({"quantize": {5: 1}}, "quantize"),
+        ({"quantize": {"to": 0}}, "quantize"),
+        ({"normalizer": "lower"}, "normalizer"),
+        ({"per_call": 5}, "per_call"),
+    ],
+    ids=str,
+)
+def test_a_wrong_option_is_raised_and_leaves_the_call_as_it_was(ac, mode, options, error):
+    runs = []
+
+    def send(to):
+        runs.append(to)
+        return "sent"
+
+    def called(**options):
+        if mode == "sync":
+            return session.call_tool(send, {"to": "bob"}, "c1", **options)
+        return asyncio.run(session.acall_tool(send, {"to": "bob"}, "c1", **options))
+
+    session = ac.session("s", user_id="u1")
+    session.add([user("Write to Bob."), asks("c1", "send", to="bob")])
+    with pytest.raises((ConfigError, TypeError), match=error):
+        called(**options)
+    assert (runs, len(session.memory)) == ([], 2)
+    assert output(called(ttl=60)) == "sent"
+    assert (runs, len(session.memory)) == (["bob"], 3)
+
+
 @pytest.mark.parametrize("options", [{}, {"name": "get"}], ids=["unnamed", "named"])
 def test_all_fields_of_a_cacheable_tool_count(ac, options):
     def get(index, _id="1"):
@@ -1009,3 +1046,10 @@ def test_an_agent_runs_through_everything_is_restarted_and_every_removed_byte_is
 def test_memory_tokens_that_are_no_whole_number_are_refused_at_once(wrong) -> None:
     with pytest.raises(ConfigError, match="memory_tokens must be a whole number"):
         AutoContext.open(":memory:", memory_tokens=wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"keep_last": 3}, {}, 5, True, "turns"])
+def test_a_policy_that_is_none_is_refused_at_once_by_its_name(wrong, tmp_path) -> None:
+    with pytest.raises(ConfigError, match=r"AutoContext\.prune: .* is not a PrunePolicy"):
+        AutoContext.open(tmp_path / "agent.db", prune=wrong)
+    assert list(tmp_path.iterdir()) == []
