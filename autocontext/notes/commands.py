@@ -25,19 +25,41 @@ _PLACES = {
         r"|worktree add +\S.*)"
     ),
     "environment": re.compile(
-        r"(?:source|\.) +\S*activate\S*|(?:conda|mamba) +activate +\S+|(?:nvm|pyenv|rbenv) +(?:use|shell|local) +\S+"
+        r"(?:source|\.) +\S*activate\S*|(?:conda|mamba) +activate +\S+"
+        r"|(?:nvm|pyenv|rbenv) +(?:use|shell|local) +(?!-)\S+"
     ),
     "host": re.compile(r"ssh +(?:-\S+ +(?:\d+ +)?)*[\w.@-]+"),
     "context": re.compile(
-        r"(?:kubectl +config +(?:use-context|set-context)|kubectx|kubens|gcloud +config +set|az +account +set) +\S.*"
+        r"(?:kubectl +config +(?:use-context|set-context)|kubectx|kubens|gcloud +config +set|az +account +set) +"
+        r"(?!-\Z)\S.*"
     ),
     "database": re.compile(r"use +[`\"\w.]+|\\c(?:onnect)? +\S+", re.IGNORECASE),
 }
 """By what they change, commands after which others run somewhere else."""
-_SHELL = r"\A(?:[\w./()-]{1,40}: ?)?(?:line )?(?:\d+: ?)?"
+_LEAVES = {
+    "folder": re.compile(r"(?:cd|pushd|popd|chdir|(?:Set|Push|Pop)-Location)(?: .*)?"),
+    "branch": re.compile(
+        r"git (?:-C \S+ )?(?:switch\b.*|checkout +-(?!- |-?(?:ours|theirs|patch|p)\b).*"
+        r"|checkout +[^-.\s][^.\s]* +(?:-q|--quiet|[12&]?>|\|).*)"
+    ),
+    "environment": re.compile(
+        r"deactivate|(?:conda|mamba|nvm) +(?:de)?activate(?: .*)?|(?:pyenv|rbenv) +(?:shell|local) .*"
+    ),
+    "context": re.compile(r"(?:kubectx|kubens) +-"),
+    "database": re.compile(r"\\q|quit"),
+}
+"""All other commands that may leave such a place: where they lead, their words do not say."""
+LEFT = "left "
+"""Before the kind of a place that was left."""
+SHELL, REFUSED = "shell", "refused"
+"""Kinds of no place: all that the agent has entered in a shell, and what was refused."""
+_LEAVES_SHELL = re.compile(r"\s*(?:(?:exit|logout|\x04)\s*)+")
+"""Nothing but this: at the end of a script it ends the script."""
+_LEAVES_PAGE = re.compile(r"(?:\b|_|go|navigate)(?:back|forward|close|tabs?)(?:\b|_)", re.IGNORECASE)
+_SHELL = r"(?:[\w./()-]{1,40}: ?)?(?:line )?(?:\d+: ?)?"
 """Who says it: "bash: line 3: "."""
 _REFUSES = {
-    "folder": re.compile(rf"{_SHELL}(?:cd|pushd|Set-Location) ?:"),
+    "folder": re.compile(rf"^{_SHELL}(?:cd|pushd|popd|Set-Location) ?:[^\n]*", re.MULTILINE),
     "branch": re.compile(
         r"\AUpdated \d+ paths? from"
         r"|^error: (?:Your local changes to|pathspec '|you need to resolve|The following untracked)"
@@ -45,7 +67,7 @@ _REFUSES = {
         re.MULTILINE,
     ),
     "environment": re.compile(
-        rf"{_SHELL}(?P<program>source|\.|[^\s:]*activate[^\s:]*|conda|mamba|nvm|pyenv|rbenv): "
+        rf"\A{_SHELL}(?P<program>source|\.|[^\s:]*activate[^\s:]*|conda|mamba|nvm|pyenv|rbenv): "
         r"(?:command not found|not found|version\b|[^\n]*No such file)"
         r"|\A\s*(?:EnvironmentNameNotFound|CondaError|CommandNotFoundError|N/A: version)"
     ),
@@ -63,13 +85,19 @@ _REFUSES = {
     ),
 }
 """By what they were to change, how an answer begins that says that they did not."""
-_MOVED = re.compile(r"^Switched to ", re.MULTILINE)
+_MOVED = re.compile(
+    r"^(?:Switched to (?:[\w ]+ )?branch|Already on|Note: (?:switching to|checking out)) '([^'\n]+)'", re.MULTILINE
+)
 """Of a branch: what goes wrong behind it is another command's."""
+_CLOSED = re.compile(r"^Connection to \S+ closed", re.MULTILINE)
 _WORKED_OUT = re.compile(r"[$~*`\\]")
 _BROWSES = re.compile(r"navigate|goto|go_to|open_url", re.IGNORECASE)
 """In the names or actions of tools that go to a page."""
 _FOLDERS = ("workdir", "cwd", "working_directory", "working_dir")
 """Arguments with the folder in which a command is run."""
+_IN_BACKGROUND = re.compile(r"(?<![&>|])&(?![&>])")
+_ENDS_OWN = re.compile(r"(?:^|[;&\n])\s*(?:kill(?! +-0)|pkill|killall|wait)(?![\w-])")
+"""Behind a start, in the same command."""
 _STARTS = re.compile(
     r"(?<![&>|])&\s*(?:$|\n)|(?:^|[;&]\s*)(?:nohup|setsid)\s|\btmux +new(?:-session)?\b[^\n]* -d"
     r"|\bscreen +-dm"
@@ -141,6 +169,12 @@ _TO_USE = re.compile(
     rf"(?:\b|_)(?:(?:pid|{_HOLDER}[_ ]?id)\W{{1,4}}|{_HOLDER}[\"']?\s?[:=]\s?[\"']?){_ID}", re.IGNORECASE
 )
 """What an answer calls that which later calls may use: no task, of a list, and no record."""
+_JOB = re.compile(
+    r"^\[(?P<number>\d+)\](?:(?P<begins>(?: \d+)+)[ \t]*$"
+    r"|(?:[+-] {1,3}| {1,3}[+-] | {2,})(?:\d+ +)?(?!(?i:running|stopped|suspended)\b|\S[^\n]*&[ \t]*$)\S)",
+    re.MULTILINE,
+)
+"""A shell's line of a job that begins ("[1] 4412") or, in any language, has ended ("[1]+  Done", not "... x &")."""
 _HANDLE = re.compile(
     r"(?:(?:\b|_)(?:pid|shell|session|task|agent|job|process)|(?:\b|_|shell|session|task|agent|job|process|run)id)\b"
     r"[^\w\n]{1,4}(?:(?:id|is|as)\b\W{1,4})?([\w-]*\d[\w-]*)"
@@ -151,15 +185,22 @@ _HANDLE = re.compile(
 
 
 def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tuple[str, str], ...]:
-    """What a call changes of where the agent is, each with the words that say so."""
+    """What a call changes of where the agent is, each with the words that say so; what it leaves, too."""
     texts = (command or next((v for v in arguments.values() if isinstance(v, str)), ""))[:LONGEST_COMMAND]
     found: list[tuple[str, str]] = []
     for part in _commands(texts):
-        if 0 < len(part) <= _LONGEST:
-            found += [(kind, one_line(part)) for kind, pattern in _PLACES.items() if pattern.fullmatch(part)]
-    url = arguments.get("url")
-    if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(f"{tool} {arguments.get('action', '')}"):
+        for kind, pattern in _PLACES.items():
+            if len(part) <= _LONGEST and pattern.fullmatch(part):
+                found.append((kind, one_line(part)))
+            elif kind in _LEAVES and _LEAVES[kind].fullmatch(part):
+                found.append((LEFT + kind, one_line(part)))
+    if _LEAVES_SHELL.fullmatch(texts):
+        found.append((LEFT + SHELL, ""))
+    url, does = arguments.get("url"), f"{tool} {arguments.get('action', '')}"
+    if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(does):
         found.append(("page", one_line(url)))
+    elif not command and _LEAVES_PAGE.search(does):
+        found.append((f"{LEFT}page", ""))
     folder = next((v for k in _FOLDERS if isinstance(v := arguments.get(k), str)), "")
     if command and 0 < len(folder) <= _LONGEST:
         found.insert(0, ("folder of one call", f"workdir {one_line(folder)}"))
@@ -167,21 +208,37 @@ def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tu
 
 
 def reached(places: tuple[tuple[str, str], ...], answer: str) -> tuple[tuple[str, str], ...]:
-    """The places of a call up to the one that its answer refuses: what stands behind it is not run."""
-    return tuple(takewhile(lambda place: not _refuses(answer[:_ANSWERED], *place), places))
+    """The places of a call up to the one that its answer refuses: what stands behind it is not run.
+
+    With what was refused, and what else the answer says was left.
+    """
+    said = answer if len(answer) <= 2 * _ANSWERED else f"{answer[:_ANSWERED]}\n{answer[-_ANSWERED:]}"
+    found = [*takewhile(lambda place: not _refuses(said, *place), places)]
+    if len(found) < len(places):
+        found.append((REFUSED, places[len(found)][1]))
+    moved = [match[1] for match in _MOVED.finditer(said)][-1:]
+    if moved and not any(kind == "branch" and moved[0] in words for kind, words in found):
+        found.append((f"{LEFT}branch", ""))
+    if _CLOSED.search(said):
+        found.append((f"{LEFT}host", ""))
+    return tuple(found)
 
 
 def _refuses(answer: str, kind: str, words: str) -> bool:
-    """Whether an answer begins with a refusal of this move; of a folder, with its name if it has one."""
+    """Whether an answer says that this move was refused; of a folder, with its name if it has one."""
+    kind = kind.removeprefix(LEFT)
     refused = _REFUSES[kind].search(answer) if kind in _REFUSES else None
     if refused is None or (kind == "branch" and _MOVED.search(answer, 0, refused.start())):
         return False
     if kind == "environment" and (program := refused["program"]) is not None:
         return program in words
     folder = words.partition(" ")[2].strip(" \"'")
-    if kind != "folder" or _WORKED_OUT.search(folder):
+    if kind != "folder":
         return True
-    return re.search(rf"(?<![\w/.-]){re.escape(folder)}(?![\w/.-])", answer.partition("\n")[0]) is not None
+    if folder in ("", "-") or _WORKED_OUT.search(folder):
+        return refused.start() == 0
+    named = re.compile(rf"(?<![\w/.-]){re.escape(folder)}(?![\w/.-])")
+    return any(named.search(match[0]) for match in _REFUSES[kind].finditer(answer))
 
 
 def _commands(text: str) -> Iterator[str]:
@@ -197,7 +254,8 @@ def _commands(text: str) -> Iterator[str]:
 def starts(arguments: Mapping[str, Any], command: str) -> bool:
     """Whether what a call starts goes on after its answer."""
     flag = any(v in (True, "true") and _BACKGROUND.search(k) for k, v in arguments.items())
-    return flag or _STARTS.search(command[:LONGEST_COMMAND]) is not None
+    begun = _STARTS.search(command, 0, LONGEST_COMMAND)
+    return flag or (begun is not None and not _ENDS_OWN.search(command, begun.end()))
 
 
 def goes_on(label: str, answer: str) -> bool:
@@ -243,6 +301,26 @@ def stops(command: str, start: str, answer: str) -> bool:
 def ends(tool: str, label: str) -> bool:
     """Whether a call ends what it names."""
     return _ENDS.search(_ASKS.sub("", f"{tool} {label}")) is not None
+
+
+def jobs_begun(command: str, answer: str) -> list[tuple[str, str]]:
+    """The numbers that a shell gives its new jobs, each with what the answer says after it; "" if it says none."""
+    found = [(match["number"], answer[match.end() :]) for match in _JOB.finditer(answer) if match["begins"]]
+    return found or ([("", "")] if _IN_BACKGROUND.search(command, 0, LONGEST_COMMAND) else [])
+
+
+def begins_job(text: str, number: str) -> bool | None:
+    """What a shell first says there of a job: that it begins, or that it has ended; None if neither."""
+    lines = _JOB.finditer(text) if f"[{number}]" in text else ()
+    return next((match["begins"] is not None for match in lines if match["number"] == number), None)
+
+
+def ends_job(command: str, number: str) -> bool:
+    """Whether a command ends a job of its shell, or waits for its end; of its own jobs if it starts some."""
+    if not any(word in command for word in ("kill", "wait", "fg")) or _IN_BACKGROUND.search(command):
+        return False
+    named = re.compile(rf"(?:wait|fg)|(?:kill(?! +-0)|wait|fg) .*(?:%{number or '[1-9]'}\b|%[%+]|\$!|jobs -p).*")
+    return any(named.fullmatch(part) for part in _commands(command[:LONGEST_COMMAND]))
 
 
 def was_refused(command: str, status: str, answer: str) -> bool:
