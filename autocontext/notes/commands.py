@@ -171,10 +171,11 @@ _TO_USE = re.compile(
 """What an answer calls that which later calls may use: no task, of a list, and no record."""
 _JOB = re.compile(
     r"^\[(?P<number>\d+)\](?:(?P<begins>(?: \d+)+)[ \t]*$"
-    r"|(?:[+-] {1,3}| {1,3}[+-] | {2,})(?:\d+ +)?(?!(?i:running|stopped|suspended)\b|\S[^\n]*&[ \t]*$)\S)",
+    r"|(?:[+-] +| +[+-] +| {2,}(?![+-] ))(?!(?:\d+ +)?(?i:running|stopped|suspended)\b|\S[^\n]*&[ \t]*$)\S)",
     re.MULTILINE,
 )
 """A shell's line of a job that begins ("[1] 4412") or, in any language, has ended ("[1]+  Done", not "... x &")."""
+_PID = re.compile(r"^\d{3,7}$", re.MULTILINE)
 _HANDLE = re.compile(
     r"(?:(?:\b|_)(?:pid|shell|session|task|agent|job|process)|(?:\b|_|shell|session|task|agent|job|process|run)id)\b"
     r"[^\w\n]{1,4}(?:(?:id|is|as)\b\W{1,4})?([\w-]*\d[\w-]*)"
@@ -345,7 +346,12 @@ def found_at(text: str, handle: str) -> list[int]:
     return found[::-1]
 
 
-def handles(answer: str) -> Iterator[tuple[str, str]]:
-    """What an answer calls that which was started: the handle, and the words with it ("agentId: a7f31c9")."""
+def handles(answer: str, command: str = "") -> Iterator[tuple[str, str]]:
+    """What an answer calls that which was started: the handle, and the words with it ("agentId: a7f31c9").
+
+    To `echo $!` it is a number alone.
+    """
+    if "$!" in command:
+        yield from ((number, number) for number in _PID.findall(answer[:_ANSWERED]))
     for match in _HANDLE.finditer(answer[:LONGEST_COMMAND]):
         yield next(filter(None, match.groups())), one_line(match[0])

@@ -151,7 +151,7 @@ def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
         stops(c.label, start.label, answer) and not _was_refused(ledger, c) for c in later
     ):
         return True
-    for handle in islice({handle: None for handle, _ in handles(answer)}, _MOST_HANDLES):
+    for handle in islice({handle: None for handle, _ in handles(answer, start.command)}, _MOST_HANDLES):
         if any(says_running(_record(answer, at)) is False for at in found_at(answer, handle)):
             return True
         about = [c for c in later if found_at(c.label, handle)]

@@ -360,6 +360,7 @@ DEV, SLOW = shell("npm run dev &", "[1] 4412"), shell("nohup ./slow.sh &", "")
         [DEV, shell("ls", "a.js\n[1]+  Exit 1                  npm run dev")],
         [DEV, shell("jobs", "[1]+  Fertig                  npm run dev")],
         [DEV, shell("ls", "[1]  + 4412 terminated  npm run dev")],
+        [shell("npm run dev &\necho $!", "4412"), shell("kill 4412", "")],
         [SLOW, shell("wait")],
         [SLOW, shell("make; kill %1")],
         [shell("npm run dev &", "[1] 4412\nError: address already in use\n[1]+  Exit 1                  npm run dev")],
@@ -376,6 +377,8 @@ def test_a_job_of_a_shell_stands_until_its_end_is_seen(calls: list[Any]) -> None
     [
         [DEV, shell("jobs", "[1]+  Running                 npm run dev &")],
         [DEV, shell("jobs", "[1]+  Läuft                   npm run dev &")],
+        [DEV, shell("jobs", "[1]  + running    npm run dev")],
+        [DEV, shell("fgrep x a; jobs", "[1]+  Stopped                 npm run dev")],
         [DEV, shell("kill %2", ""), shell("ls", "[2]-  Done                    make")],
         [DEV, shell("kill %12", "")],
         [DEV, shell("kill %1", "bash: kill: (4412) - Operation not permitted")],
