@@ -312,16 +312,19 @@ def jobs_begun(command: str, answer: str) -> list[tuple[str, str]]:
 
 def begins_job(text: str, number: str) -> bool | None:
     """What a shell first says there of a job: that it begins, or that it has ended; None if neither."""
-    lines = _JOB.finditer(text) if f"[{number}]" in text else ()
+    line = f"[{number}]"
+    lines = _JOB.finditer(text) if text.startswith(line) or f"\n{line}" in text else ()
     return next((match["begins"] is not None for match in lines if match["number"] == number), None)
 
 
 def ends_job(command: str, number: str) -> bool:
     """Whether a command ends a job of its shell, or waits for its end; of its own jobs if it starts some."""
+    command = command[:LONGEST_COMMAND]
     if not any(word in command for word in ("kill", "wait", "fg")) or _IN_BACKGROUND.search(command):
         return False
-    named = re.compile(rf"(?:wait|fg)|(?:kill(?! +-0)|wait|fg) .*(?:%{number or '[1-9]'}\b|%[%+]|\$!|jobs -p).*")
-    return any(named.fullmatch(part) for part in _commands(command[:LONGEST_COMMAND]))
+    named = rf"%{number or '[1-9]'}\b|%[%+]|\$!|jobs -p"
+    ends = rf"(?:\A|[;&|\n])[ \t]*(?:(?:wait|fg)[ \t]*(?![^;&|\n])|(?:kill(?! +-0)|wait|fg) [^;&|\n]*(?:{named}))"
+    return re.search(ends, command) is not None
 
 
 def was_refused(command: str, status: str, answer: str) -> bool:
