@@ -25,41 +25,27 @@ _PLACES = {
         r"|worktree add +\S.*)"
     ),
     "environment": re.compile(
-        r"(?:source|\.) +\S*activate\S*|(?:conda|mamba) +activate +\S+"
-        r"|(?:nvm|pyenv|rbenv) +(?:use|shell|local) +(?!-)\S+"
+        r"(?:source|\.) +\S*activate\S*|(?:conda|mamba) +activate +\S+|(?:nvm|pyenv|rbenv) +(?:use|shell|local) +\S+"
     ),
     "host": re.compile(r"ssh +(?:-\S+ +(?:\d+ +)?)*[\w.@-]+"),
     "context": re.compile(
-        r"(?:kubectl +config +(?:use-context|set-context)|kubectx|kubens|gcloud +config +set|az +account +set) +"
-        r"(?!-\Z)\S.*"
+        r"(?:kubectl +config +(?:use-context|set-context)|kubectx|kubens|gcloud +config +set|az +account +set) +\S.*"
     ),
     "database": re.compile(r"use +[`\"\w.]+|\\c(?:onnect)? +\S+", re.IGNORECASE),
 }
 """By what they change, commands after which others run somewhere else."""
 _LEAVES = {
-    "folder": re.compile(r"(?:cd|pushd|popd|chdir|(?:Set|Push|Pop)-Location)(?: .*)?"),
-    "branch": re.compile(
-        r"git (?:-C \S+ )?(?:switch\b.*|checkout +-(?!- |-?(?:ours|theirs|patch|p)\b).*"
-        r"|checkout +[^-.\s][^.\s]* +(?:-q|--quiet|[12&]?>|\|).*)"
-    ),
-    "environment": re.compile(
-        r"deactivate|(?:conda|mamba|nvm) +(?:de)?activate(?: .*)?|(?:pyenv|rbenv) +(?:shell|local) .*"
-    ),
-    "context": re.compile(r"(?:kubectx|kubens) +-"),
-    "database": re.compile(r"\\q|quit"),
+    "folder": re.compile(r"(?:cd|pushd|popd)(?: .*)?"),
+    "branch": re.compile(r"git (?:-C \S+ )?(?:switch .*|checkout +-(?!-).*)"),
+    "environment": re.compile(r"(?:\w+ +)?deactivate"),
 }
 """All other commands that may leave such a place: where they lead, their words do not say."""
-LEFT = "left "
-"""Before the kind of a place that was left."""
-SHELL, REFUSED = "shell", "refused"
-"""Kinds of no place: all that the agent has entered in a shell, and what was refused."""
-_LEAVES_SHELL = re.compile(r"\s*(?:(?:exit|logout|\x04)\s*)+")
+_LEAVES_HOST = re.compile(r"\s*(?:exit|logout)\s*")
 """Nothing but this: at the end of a script it ends the script."""
-_LEAVES_PAGE = re.compile(r"(?:\b|_|go|navigate)(?:back|forward|close|tabs?)(?:\b|_)", re.IGNORECASE)
 _SHELL = r"(?:[\w./()-]{1,40}: ?)?(?:line )?(?:\d+: ?)?"
 """Who says it: "bash: line 3: "."""
 _REFUSES = {
-    "folder": re.compile(rf"^{_SHELL}(?:cd|pushd|popd|Set-Location) ?:[^\n]*", re.MULTILINE),
+    "folder": re.compile(rf"^{_SHELL}(?:cd|pushd|popd|Set-Location) ?:.*", re.MULTILINE),
     "branch": re.compile(
         r"\AUpdated \d+ paths? from"
         r"|^error: (?:Your local changes to|pathspec '|you need to resolve|The following untracked)"
@@ -85,9 +71,7 @@ _REFUSES = {
     ),
 }
 """By what they were to change, how an answer begins that says that they did not."""
-_MOVED = re.compile(
-    r"^(?:Switched to (?:[\w ]+ )?branch|Already on|Note: (?:switching to|checking out)) '([^'\n]+)'", re.MULTILINE
-)
+_MOVED = re.compile(r"^Switched to [\w ]*branch '([^'\n]+)'", re.MULTILINE)
 """Of a branch: what goes wrong behind it is another command's."""
 _CLOSED = re.compile(r"^Connection to \S+ closed", re.MULTILINE)
 _WORKED_OUT = re.compile(r"[$~*`\\]")
@@ -95,9 +79,6 @@ _BROWSES = re.compile(r"navigate|goto|go_to|open_url", re.IGNORECASE)
 """In the names or actions of tools that go to a page."""
 _FOLDERS = ("workdir", "cwd", "working_directory", "working_dir")
 """Arguments with the folder in which a command is run."""
-_IN_BACKGROUND = re.compile(r"(?<![&>|])&(?![&>])")
-_ENDS_OWN = re.compile(r"(?:^|[;&\n])\s*(?:kill(?! +-0)|pkill|killall|wait)(?![\w-])")
-"""Behind a start, in the same command."""
 _STARTS = re.compile(
     r"(?<![&>|])&\s*(?:$|\n)|(?:^|[;&]\s*)(?:nohup|setsid)\s|\btmux +new(?:-session)?\b[^\n]* -d"
     r"|\bscreen +-dm"
@@ -170,12 +151,10 @@ _TO_USE = re.compile(
 )
 """What an answer calls that which later calls may use: no task, of a list, and no record."""
 _JOB = re.compile(
-    r"^\[(?P<number>\d+)\](?:(?P<begins>(?: \d+)+)[ \t]*$"
-    r"|(?:[+-] +| +[+-] +| {2,}(?![+-] ))(?!(?:\d+ +)?(?i:running|stopped|suspended)\b|\S[^\n]*&[ \t]*$)\S)",
-    re.MULTILINE,
+    r"(\d+)\](?:( \d+)[ \t]*$| *[+-] +(?:\d+ +)?(?!(?i:running|stopped|suspended)\b|.*&[ \t]*$)\w)", re.MULTILINE
 )
-"""A shell's line of a job that begins ("[1] 4412") or, in any language, has ended ("[1]+  Done", not "... x &")."""
-_PID = re.compile(r"^\d{3,7}$", re.MULTILINE)
+"""After its bracket, a shell's line of a job that begins ("[1] 4412") or has ended ("[1]+  Done", not "... x &")."""
+_ENDS_JOB = re.compile(r"wait|(?:kill|wait) (?!-0).*%(\d+)\b.*")
 _HANDLE = re.compile(
     r"(?:(?:\b|_)(?:pid|shell|session|task|agent|job|process)|(?:\b|_|shell|session|task|agent|job|process|run)id)\b"
     r"[^\w\n]{1,4}(?:(?:id|is|as)\b\W{1,4})?([\w-]*\d[\w-]*)"
@@ -186,22 +165,17 @@ _HANDLE = re.compile(
 
 
 def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tuple[str, str], ...]:
-    """What a call changes of where the agent is, each with the words that say so; what it leaves, too."""
+    """What a call changes of where the agent is, each with the words that say so; "" if it may have left it."""
     texts = (command or next((v for v in arguments.values() if isinstance(v, str)), ""))[:LONGEST_COMMAND]
     found: list[tuple[str, str]] = []
     for part in _commands(texts):
-        for kind, pattern in _PLACES.items():
-            if len(part) <= _LONGEST and pattern.fullmatch(part):
-                found.append((kind, one_line(part)))
-            elif kind in _LEAVES and _LEAVES[kind].fullmatch(part):
-                found.append((LEFT + kind, one_line(part)))
-    if _LEAVES_SHELL.fullmatch(texts):
-        found.append((LEFT + SHELL, ""))
-    url, does = arguments.get("url"), f"{tool} {arguments.get('action', '')}"
-    if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(does):
+        moves = {k: one_line(part) for k, move in _PLACES.items() if len(part) <= _LONGEST and move.fullmatch(part)}
+        found += [*moves.items()] or [(kind, "") for kind, leave in _LEAVES.items() if leave.fullmatch(part)]
+    if _LEAVES_HOST.fullmatch(texts):
+        found.append(("host", ""))
+    url = arguments.get("url")
+    if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(f"{tool} {arguments.get('action', '')}"):
         found.append(("page", one_line(url)))
-    elif not command and _LEAVES_PAGE.search(does):
-        found.append((f"{LEFT}page", ""))
     folder = next((v for k in _FOLDERS if isinstance(v := arguments.get(k), str)), "")
     if command and 0 < len(folder) <= _LONGEST:
         found.insert(0, ("folder of one call", f"workdir {one_line(folder)}"))
@@ -209,37 +183,32 @@ def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tu
 
 
 def reached(places: tuple[tuple[str, str], ...], answer: str) -> tuple[tuple[str, str], ...]:
-    """The places of a call up to the one that its answer refuses: what stands behind it is not run.
+    """The places of a call up to the one that its answer refuses, as what stands behind it is not run.
 
-    With what was refused, and what else the answer says was left.
+    With the branch or the host that its answer says was left.
     """
-    said = answer if len(answer) <= 2 * _ANSWERED else f"{answer[:_ANSWERED]}\n{answer[-_ANSWERED:]}"
+    said = f"{answer[:_ANSWERED]}\n{answer[-_ANSWERED:]}"
     found = [*takewhile(lambda place: not _refuses(said, *place), places)]
-    if len(found) < len(places):
-        found.append((REFUSED, places[len(found)][1]))
-    moved = [match[1] for match in _MOVED.finditer(said)][-1:]
-    if moved and not any(kind == "branch" and moved[0] in words for kind, words in found):
-        found.append((f"{LEFT}branch", ""))
+    branch = [match[1] for match in _MOVED.finditer(said)][-1:]
+    if branch and not any(kind == "branch" and branch[0] in words for kind, words in found):
+        found.append(("branch", ""))
     if _CLOSED.search(said):
-        found.append((f"{LEFT}host", ""))
+        found.append(("host", ""))
     return tuple(found)
 
 
 def _refuses(answer: str, kind: str, words: str) -> bool:
-    """Whether an answer says that this move was refused; of a folder, with its name if it has one."""
-    kind = kind.removeprefix(LEFT)
+    """Whether an answer refuses this move; of a folder, with its name if it has one."""
     refused = _REFUSES[kind].search(answer) if kind in _REFUSES else None
     if refused is None or (kind == "branch" and _MOVED.search(answer, 0, refused.start())):
         return False
     if kind == "environment" and (program := refused["program"]) is not None:
-        return program in words
+        return not words or program in words
     folder = words.partition(" ")[2].strip(" \"'")
-    if kind != "folder":
+    if kind != "folder" or _WORKED_OUT.search(folder):
         return True
-    if folder in ("", "-") or _WORKED_OUT.search(folder):
-        return refused.start() == 0
     named = re.compile(rf"(?<![\w/.-]){re.escape(folder)}(?![\w/.-])")
-    return any(named.search(match[0]) for match in _REFUSES[kind].finditer(answer))
+    return any(named.search(line) for line in _REFUSES[kind].findall(answer))
 
 
 def _commands(text: str) -> Iterator[str]:
@@ -255,8 +224,7 @@ def _commands(text: str) -> Iterator[str]:
 def starts(arguments: Mapping[str, Any], command: str) -> bool:
     """Whether what a call starts goes on after its answer."""
     flag = any(v in (True, "true") and _BACKGROUND.search(k) for k, v in arguments.items())
-    begun = _STARTS.search(command, 0, LONGEST_COMMAND)
-    return flag or (begun is not None and not _ENDS_OWN.search(command, begun.end()))
+    return flag or _STARTS.search(command[:LONGEST_COMMAND]) is not None
 
 
 def goes_on(label: str, answer: str) -> bool:
@@ -287,7 +255,11 @@ def says_running(text: str) -> bool | None:
 
 
 def stops(command: str, start: str, answer: str) -> bool:
-    """Whether a command ends what another one has started, by the name or the id that it has there."""
+    """Whether a command ends what another one has started, by the name, id or number it has there, or waits for it."""
+    parts = _commands(command) if "%" in command or "wait" in command else ()
+    for job in map(_ENDS_JOB.fullmatch, takewhile(lambda part: not part.endswith("&"), parts)):
+        if job and any(begins and job[1] in (None, number) for number, begins in jobs(answer)):
+            return True
     for match in _STOPS.finditer(command) if any(word in command for word in _STOPPING) else ():
         name = next(filter(None, match.groups()))
         if len(name) >= _LEAST_NAME and (
@@ -304,27 +276,10 @@ def ends(tool: str, label: str) -> bool:
     return _ENDS.search(_ASKS.sub("", f"{tool} {label}")) is not None
 
 
-def jobs_begun(command: str, answer: str) -> list[tuple[str, str]]:
-    """The numbers that a shell gives its new jobs, each with what the answer says after it; "" if it says none."""
-    found = [(match["number"], answer[match.end() :]) for match in _JOB.finditer(answer) if match["begins"]]
-    return found or ([("", "")] if _IN_BACKGROUND.search(command, 0, LONGEST_COMMAND) else [])
-
-
-def begins_job(text: str, number: str) -> bool | None:
-    """What a shell first says there of a job: that it begins, or that it has ended; None if neither."""
-    line = f"[{number}]"
-    lines = _JOB.finditer(text) if text.startswith(line) or f"\n{line}" in text else ()
-    return next((match["begins"] is not None for match in lines if match["number"] == number), None)
-
-
-def ends_job(command: str, number: str) -> bool:
-    """Whether a command ends a job of its shell, or waits for its end; of its own jobs if it starts some."""
-    command = command[:LONGEST_COMMAND]
-    if not any(word in command for word in ("kill", "wait", "fg")) or _IN_BACKGROUND.search(command):
-        return False
-    named = rf"%{number or '[1-9]'}\b|%[%+]|\$!|jobs -p"
-    ends = rf"(?:\A|[;&|\n])[ \t]*(?:(?:wait|fg)[ \t]*(?![^;&|\n])|(?:kill(?! +-0)|wait|fg) [^;&|\n]*(?:{named}))"
-    return re.search(ends, command) is not None
+def jobs(answer: str) -> list[tuple[str, bool]]:
+    """The numbers of the jobs of which a shell's lines say that they begin, or else that they have ended."""
+    lines = [_JOB.match(line) for line in f"\n{answer}".split("\n[")[1:]]
+    return [(match[1], match[2] is not None) for match in lines if match]
 
 
 def was_refused(command: str, status: str, answer: str) -> bool:
@@ -333,7 +288,7 @@ def was_refused(command: str, status: str, answer: str) -> bool:
     said = answer[:_ANSWERED].split("\n")
     if any(_DENIED.search(line) for line in said if one or _ENDS.search(line)):
         return True
-    alone = one and "pkill" not in command and "killall" not in command
+    alone = one and not any(word in command for word in ("pkill", "killall", "wait"))
     return bool(status) and alone and _GONE.search(answer, 0, _ANSWERED) is None
 
 
@@ -349,12 +304,7 @@ def found_at(text: str, handle: str) -> list[int]:
     return found[::-1]
 
 
-def handles(answer: str, command: str = "") -> Iterator[tuple[str, str]]:
-    """What an answer calls that which was started: the handle, and the words with it ("agentId: a7f31c9").
-
-    To `echo $!` it is a number alone.
-    """
-    if "$!" in command:
-        yield from ((number, number) for number in _PID.findall(answer[:_ANSWERED]))
+def handles(answer: str) -> Iterator[tuple[str, str]]:
+    """What an answer calls that which was started: the handle, and the words with it ("agentId: a7f31c9")."""
     for match in _HANDLE.finditer(answer[:LONGEST_COMMAND]):
         yield next(filter(None, match.groups())), one_line(match[0])

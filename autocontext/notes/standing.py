@@ -8,27 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable
 from itertools import islice
-from math import inf
 from typing import TYPE_CHECKING
 
-from autocontext.messages import Msg, is_user_turn, leaves
+from autocontext.messages import leaves
 from autocontext.notes.calls import MOST_MESSAGES, Call
-from autocontext.notes.commands import (
-    ENDED,
-    LEFT,
-    REFUSED,
-    SHELL,
-    begins_job,
-    ends,
-    ends_job,
-    found_at,
-    handles,
-    jobs_begun,
-    says_running,
-    stops,
-    to_use,
-    was_refused,
-)
+from autocontext.notes.commands import ENDED, ends, found_at, handles, jobs, says_running, stops, to_use, was_refused
 from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
@@ -54,12 +38,6 @@ _ENDED = re.compile(
     r"(?![\"']\s{0,3}:\s{0,3}(?:false|null|\d))",  # a field that says no, or counts
     re.IGNORECASE,
 )
-_REPORTED = (
-    r"(?:\A|[\n.!,:;>\]] *)[\[<(]?"
-    r"(?:(?:the|your|background|bash|command|task|shell|session|agent|job|process) +)*[\"'`]?"
-    rf"{{}}\b[\"'`:]?(?: +(?:is|has|was|been|just|now|already))* +(?:{ENDED})\b(?![^.!\n]*\?)"
-)
-"""A sentence that says it of a handle, with no words before it ("tell me when", "once") and no question."""
 _RUNNING = re.compile(r"\b(?:running|queued|pending|processing|in[_ -]progress)\b", re.IGNORECASE)
 _LONGEST_HANDLE = 60
 _MOST_HANDLES = 8
@@ -71,7 +49,7 @@ _LONGEST_RECORD = 2_000
 def where(calls: Iterable[Call]) -> list[tuple[int, str]]:
     """Where the agent is, from its newest calls that were not refused: the words with their message's number.
 
-    What may have left a place ends it, as does the move of a call that failed in another of its parts.
+    What may have left a place ends it; the end of a host, also what was entered on it.
     Nothing of folders if its shell begins anew with each call: then the same change into a folder, relative to where
     the shell is, comes twice in a row.
     """
@@ -80,30 +58,24 @@ def where(calls: Iterable[Call]) -> list[tuple[int, str]]:
     for call in calls:
         if call.answer is None:
             continue
-        # Where a move was refused, it is known what went wrong.
-        failed = bool(call.answer.status) and all(kind != REFUSED for kind, _ in call.places)
         for kind, words in call.places:
-            relative = kind == "folder" and not _WHOLE.match(words)
-            again = [item[1] for item in last.get(kind, [])[-1:]] == [words]
-            anew |= relative and _UP not in words and again
-            if kind == REFUSED or (failed and (words == call.label or (again and not relative))):
+            newest = [item[1] for item in last.get(kind, [])[-1:]]
+            if call.answer.status and words in (call.label, *newest):
                 continue  # it is where it was
-            if failed or kind.startswith(LEFT):
-                _leave(last, kind.removeprefix(LEFT))
+            if call.answer.status or not words:
+                _leave(last, kind)
                 continue
+            relative = kind == "folder" and not _WHOLE.match(words)
+            anew |= relative and _UP not in words and newest == [words]
             before = [item for item in last.get(kind, []) if relative and item[1] != words]
             last[kind] = [*before[1 - _MOST_FOLDERS :], (call.number, words)]
     return sorted(item for kind, items in last.items() for item in items if not (anew and kind == "folder"))
 
 
 def _leave(last: dict[str, list[tuple[int, str]]], kind: str) -> None:
-    """Forget a place; of a host, and of the shell there, also where the agent went on it."""
-    if kind not in (SHELL, "host"):
-        last[kind] = []
-        return
-    since = min((number for number, _ in last.get("host", [])), default=0 if kind == SHELL else inf)
-    for items in last.values():
-        items[:] = [item for item in items if item[0] < since]
+    left = last.pop(kind, [])
+    for items in last.values() if kind == "host" and left else ():
+        items[:] = [item for item in items if item[0] <= left[0][0]]
 
 
 def running(ledger: WorkLedger) -> list[Call]:
@@ -147,44 +119,32 @@ def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
     """Whether one of these calls ends it, or an answer or a newer message says that it has ended."""
     newest, answer = ledger.messages[max(start.result, len(ledger) - MOST_MESSAGES) :], ledger.result_of(start)
     later = [c for c in calls if c.number > start.number]
-    if _job_has_ended(ledger, start, later) or any(
-        stops(c.label, start.label, answer) and not _was_refused(ledger, c) for c in later
-    ):
+    if any(stops(c.label, start.label, answer) and not _was_refused(ledger, c) for c in later):
         return True
-    for handle in islice({handle: None for handle, _ in handles(answer, start.command)}, _MOST_HANDLES):
-        if any(says_running(_record(answer, at)) is False for at in found_at(answer, handle)):
-            return True
+    if _job_has_ended(ledger, start, later):
+        return True
+    for handle in islice({handle: None for handle, _ in handles(answer)}, _MOST_HANDLES):
         about = [c for c in later if found_at(c.label, handle)]
         if any(ends(c.name, c.label) and not _was_refused(ledger, c) for c in about):
             return True
         if any(_says_ended(ledger.result_of(c), handle, about=True) for c in about):
             return True
-        if any(_message_says_ended(m, handle) for m in newest if m.role != "assistant"):
+        if any(_says_ended(text, handle) for m in newest if m.role != "assistant" for text in m.texts()):
             return True
     return False
 
 
 def _job_has_ended(ledger: WorkLedger, start: Call, later: list[Call]) -> bool:
-    """Whether a later command or its shell's own line ends a job, before its number is another one's."""
-    begun = jobs_begun(start.command, ledger.result_of(start)) if start.starts else []
-    for number, rest in begun:
-        for call in [start, *later]:
-            killed = ends_job(call.command, number) and not ("kill" in call.command and _was_refused(ledger, call))
-            begins = begins_job(rest if call is start else ledger.result_of(call), number)
-            if begins is False or (killed and call is not start):
+    """Whether a shell's own line says that a job has ended, before another one has its number."""
+    own: set[str] = set()
+    for call in [start, *later]:
+        for number, begins in jobs(ledger.result_of(call)):
+            if number in own and not begins:
                 return True
-            if begins:
-                break
+            (own.add if begins and call is start else own.discard)(number)
+        if not own:
+            break
     return False
-
-
-def _message_says_ended(m: Msg, handle: str) -> bool:
-    """As `_says_ended`; but a user also asks about an end, or for word of it."""
-    if not is_user_turn(m):
-        return any(_says_ended(text, handle) for text in m.texts())
-    if re.search(_REPORTED.format(re.escape(handle)), m.text if handle in m.text else "", re.IGNORECASE):
-        return True
-    return any(says_running(_record(m.text, at)) is False for at in found_at(m.text, handle))
 
 
 def _was_refused(ledger: WorkLedger, call: Call) -> bool:

@@ -130,7 +130,6 @@ def test_what_another_command_says_is_no_refusal(command: str, answer: str, show
 
 SSH, CLOSED = shell("ssh deploy@web-3", "Welcome"), "logout\nConnection to web-3 closed."
 BRANCH = shell("git checkout main", "Switched to branch 'main'")
-CART = ("browser_navigate", {"url": "https://shop/cart"}, "Cart")
 
 
 @pytest.mark.parametrize(
@@ -142,13 +141,8 @@ CART = ("browser_navigate", {"url": "https://shop/cart"}, "Cart")
         ([shell("cd /srv/app"), shell("cd")], []),
         ([BRANCH, shell("git switch -", "Switched to branch 'feat/q'")], []),
         ([BRANCH, shell("git checkout -q --detach")], []),
-        ([BRANCH, shell("git checkout feat/q -q")], []),
         ([shell("source .venv/bin/activate"), shell("deactivate")], []),
         ([shell("conda activate physik"), shell("conda deactivate")], []),
-        ([shell("pyenv shell 3.12"), shell("pyenv shell --unset")], []),
-        ([shell("kubectl config use-context staging"), shell("kubectx -")], []),
-        ([CART, ("browser_navigate_back", {}, "Home")], []),
-        ([CART, ("browser", {"action": "close"}, "ok")], []),
         # Only the answer tells.
         ([BRANCH, shell("gh pr checkout 77", "Switched to branch 'fix/77'")], []),
         ([BRANCH, ("git_checkout", {"branch_name": "fix/77"}, "Switched to branch 'fix/77'")], []),
@@ -157,7 +151,6 @@ CART = ("browser_navigate", {"url": "https://shop/cart"}, "Cart")
         # What was entered on a host is left with it.
         ([shell("cd /srv"), SSH, shell("use shop"), shell("exit", CLOSED)], ["cd /srv"]),
         ([shell("cd /srv"), SSH, shell("cd /etc"), ("send_keys", {"keys": "exit\n"}, CLOSED)], []),
-        ([shell("su postgres"), shell("cd /var/lib"), shell("logout")], []),
         # Something else in the line went wrong: the agent may have moved or not.
         ([shell("cd /srv/a"), shell("cd /srv/b && make", "2 errors\nexit code: 2")], []),
     ],
@@ -171,23 +164,20 @@ def test_what_may_have_left_a_place_ends_it(steps: list[Any], shown: list[str]) 
     [
         [shell("cd /srv/app"), shell("cd -", "bash: cd: OLDPWD not set")],
         [shell("cd /srv/app"), shell("popd", "bash: popd: directory stack empty")],
-        [shell("cd /srv/app"), shell("cd -- /nope", "The system cannot find the path specified.\nexit code: 1")],
         [shell("cd /srv/app"), shell("cd /srv/app && make", "2 errors\nexit code: 2")],
         [shell("cd /srv/app"), shell("cd-hit -i a.fa")],
         [shell("cd /srv/app || exit 1"), shell("cat > run.sh <<E\nmake\nexit 1\nE")],
         [shell("cd /srv/app; ls; cd nope", f"{'a.py ' * 900}\nbash: line 1: cd: nope: No such file or directory")],
-        [shell("cd /srv/app; ls; cd nope", "a.py\nbash: cd: nope: No such file or directory\nexit code: 1")],
         [BRANCH, shell("git switch -", "error: Your local changes to the following files would be overwritten:")],
         [BRANCH, shell("git checkout -- src"), shell("git checkout --theirs src"), shell("git pull", "Updating 1..2")],
         [BRANCH, shell("git checkout main", "Already on 'main'")],
         [shell("source .venv/bin/activate"), shell("conda deactivate", "bash: conda: command not found")],
         [SSH, shell("ssh deploy@web-3", "bash: ssh: command not found\nexit code: 127")],
         [shell("cd /srv/app"), shell("ssh -t db-1 uptime", "up 3 days\nConnection to db-1 closed.")],
-        [CART, ("browser_click", {"element": "Pay"}, "ok")],
     ],
 )
 def test_what_was_refused_or_moves_nothing_leaves_no_place(steps: list[Any]) -> None:
-    first = steps[0][1].get("command", "https://shop/cart")
+    first = steps[0][1]["command"]
     assert [words for _, words in where(ledger(*steps).calls)] == [re.split(r" \|\||;", first)[0]]
 
 
@@ -347,7 +337,7 @@ def test_what_is_not_its_end(start: Any, other: list[Any]) -> None:
     assert started(start)[0] in started(start, *other)
 
 
-DEV, SLOW = shell("npm run dev &", "[1] 4412"), shell("nohup ./slow.sh &", "")
+DEV, SLOW = shell("npm run dev &", "[1] 4412"), shell("nohup ./slow.sh &", "[1] 4412\nnohup: ignoring input")
 
 
 @pytest.mark.parametrize(
@@ -355,17 +345,13 @@ DEV, SLOW = shell("npm run dev &", "[1] 4412"), shell("nohup ./slow.sh &", "")
     [
         [DEV, shell("kill %1", "")],
         [DEV, shell("kill -9 %1; npm test", "1 failed\nexit code: 1")],
-        [DEV, shell("kill $!", "")],
         [DEV, shell("wait %1", "exit code: 1")],
         [DEV, shell("ls", "a.js\n[1]+  Exit 1                  npm run dev")],
         [DEV, shell("jobs", "[1]+  Fertig                  npm run dev")],
         [DEV, shell("ls", "[1]  + 4412 terminated  npm run dev")],
-        [shell("npm run dev &\necho $!", "4412"), shell("kill 4412", "")],
         [SLOW, shell("wait")],
-        [SLOW, shell("make; kill %1")],
+        [SLOW, shell("make; wait %1", "exit code: 1")],
         [shell("npm run dev &", "[1] 4412\nError: address already in use\n[1]+  Exit 1                  npm run dev")],
-        [shell("node server.js &\nsleep 2\ncurl -s localhost:3000\nkill $!", "ok")],
-        [("start_import", {"file": "a.csv", "background": "true"}, '{"job": "imp-77", "status": "failed"}')],
     ],
 )
 def test_a_job_of_a_shell_stands_until_its_end_is_seen(calls: list[Any]) -> None:
@@ -390,24 +376,6 @@ def test_a_job_of_a_shell_stands_until_its_end_is_seen(calls: list[Any]) -> None
 )
 def test_a_job_that_may_still_run_stands(calls: list[Any]) -> None:
     assert started(*calls) == ["npm run dev &"]
-
-
-@pytest.mark.parametrize(
-    ("said", "ended"),
-    [
-        ("Please tell me when job-77 is done.", False),
-        ("Once job-77 has finished, start the export.", False),
-        ("Is job-77 done?", False),
-        ("job-77 is done?", False),
-        ("Thanks. job-77 is done, go on.", True),
-        ("[Background job job-77 failed with code 3]", True),
-        ("<task-notification><task-id>job-77</task-id><status>completed</status></task-notification>", True),
-    ],
-)
-def test_of_the_user_only_a_report_ends_it(said: str, *, ended: bool) -> None:
-    facts = ledger(JOB_77)
-    facts.append(user(said))
-    assert bool(running(facts)) is not ended
 
 
 def test_a_kill_in_a_line_that_fails_later_has_killed() -> None:
