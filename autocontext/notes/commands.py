@@ -70,7 +70,7 @@ _REFUSES = {
         r"\A[^\n]*net::ERR_|^\W{0,4}error: page\.goto|\A\W{0,4}error(?::|[ \t]*$)", re.IGNORECASE | re.MULTILINE
     ),
 }
-"""By what they were to change, how an answer begins that says that they did not."""
+"""By what they were to change, how an answer or its line begins that says that they did not."""
 _MOVED = re.compile(r"^Switched to [\w ]*branch '([^'\n]+)'", re.MULTILINE)
 """Of a branch: what goes wrong behind it is another command's."""
 _CLOSED = re.compile(r"^Connection to \S+ closed", re.MULTILINE)
@@ -189,10 +189,10 @@ def reached(places: tuple[tuple[str, str], ...], answer: str) -> tuple[tuple[str
     """
     said = f"{answer[:_ANSWERED]}\n{answer[-_ANSWERED:]}"
     found = [*takewhile(lambda place: not _refuses(said, *place), places)]
-    branch = [match[1] for match in _MOVED.finditer(said)][-1:]
+    branch = [match[1] for match in _MOVED.finditer(said)][-1:] if "Switched to" in said else []
     if branch and not any(kind == "branch" and branch[0] in words for kind, words in found):
         found.append(("branch", ""))
-    if _CLOSED.search(said):
+    if "Connection to" in said and _CLOSED.search(said):
         found.append(("host", ""))
     return tuple(found)
 
@@ -255,11 +255,7 @@ def says_running(text: str) -> bool | None:
 
 
 def stops(command: str, start: str, answer: str) -> bool:
-    """Whether a command ends what another one has started, by the name, id or number it has there, or waits for it."""
-    parts = _commands(command) if "%" in command or "wait" in command else ()
-    for job in map(_ENDS_JOB.fullmatch, takewhile(lambda part: not part.endswith("&"), parts)):
-        if job and any(begins and job[1] in (None, number) for number, begins in jobs(answer)):
-            return True
+    """Whether a command ends what another one has started, by the name or the id that it has there."""
     for match in _STOPS.finditer(command) if any(word in command for word in _STOPPING) else ():
         name = next(filter(None, match.groups()))
         if len(name) >= _LEAST_NAME and (
@@ -276,10 +272,16 @@ def ends(tool: str, label: str) -> bool:
     return _ENDS.search(_ASKS.sub("", f"{tool} {label}")) is not None
 
 
-def jobs(answer: str) -> list[tuple[str, bool]]:
-    """The numbers of the jobs of which a shell's lines say that they begin, or else that they have ended."""
-    lines = [_JOB.match(line) for line in f"\n{answer}".split("\n[")[1:]]
-    return [(match[1], match[2] is not None) for match in lines if match]
+def jobs(command: str, answer: str) -> Iterator[tuple[str, bool]]:
+    """The numbers of a shell's jobs, "" for all: those that a command, or by its answer the shell, ends or begins."""
+    may = ("%" in command or "wait" in command) and not _DENIED.search(answer, 0, _ANSWERED)
+    parts = _commands(command[:LONGEST_COMMAND]) if may else ()
+    for part in takewhile(lambda part: not part.endswith("&"), parts):  # behind it, a job of its own is meant
+        if match := _ENDS_JOB.fullmatch(part):
+            yield match[1] or "", False
+    for line in f"\n{answer}".split("\n[")[1:]:
+        if match := _JOB.match(line):
+            yield match[1], match[2] is not None
 
 
 def was_refused(command: str, status: str, answer: str) -> bool:
@@ -288,7 +290,7 @@ def was_refused(command: str, status: str, answer: str) -> bool:
     said = answer[:_ANSWERED].split("\n")
     if any(_DENIED.search(line) for line in said if one or _ENDS.search(line)):
         return True
-    alone = one and not any(word in command for word in ("pkill", "killall", "wait"))
+    alone = one and "pkill" not in command and "killall" not in command
     return bool(status) and alone and _GONE.search(answer, 0, _ANSWERED) is None
 
 

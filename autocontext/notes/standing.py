@@ -135,11 +135,11 @@ def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
 
 
 def _job_has_ended(ledger: WorkLedger, start: Call, later: list[Call]) -> bool:
-    """Whether a shell's own line says that a job has ended, before another one has its number."""
+    """Whether a command or its shell's own line ends a job, before another one has its number."""
     own: set[str] = set()
     for call in [start, *later]:
-        for number, begins in jobs(ledger.result_of(call)):
-            if number in own and not begins:
+        for number, begins in jobs(call.command, ledger.result_of(call)):
+            if own and not begins and number in ("", *own):
                 return True
             (own.add if begins and call is start else own.discard)(number)
         if not own:

@@ -351,6 +351,7 @@ DEV, SLOW = shell("npm run dev &", "[1] 4412"), shell("nohup ./slow.sh &", "[1] 
         [DEV, shell("ls", "[1]  + 4412 terminated  npm run dev")],
         [SLOW, shell("wait")],
         [SLOW, shell("make; wait %1", "exit code: 1")],
+        [SLOW, shell("sleep 5\nkill %1; ./slow.sh &", "[1] 5001"), shell("wait")],
         [shell("npm run dev &", "[1] 4412\nError: address already in use\n[1]+  Exit 1                  npm run dev")],
     ],
 )
@@ -367,6 +368,8 @@ def test_a_job_of_a_shell_stands_until_its_end_is_seen(calls: list[Any]) -> None
         [DEV, shell("fgrep x a; jobs", "[1]+  Stopped                 npm run dev")],
         [DEV, shell("kill %2", ""), shell("ls", "[2]-  Done                    make")],
         [DEV, shell("kill %12", "")],
+        [DEV, shell("kill -0 %1", "")],
+        [DEV, ("computer", {"action": "wait"}, "ok")],
         [DEV, shell("kill %1", "bash: kill: (4412) - Operation not permitted")],
         # Another shell's job has that number, too.
         [DEV, shell("sleep 1 &\nwait", "[1] 5001\n[1]+  Done                    sleep 1")],
