@@ -150,6 +150,7 @@ BRANCH = shell("git checkout main", "Switched to branch 'main'")
         ([SSH, shell("uptime", "client_loop: send disconnect\nConnection to web-3 closed.")], []),
         # What was entered on a host is left with it.
         ([shell("cd /srv"), SSH, shell("use shop"), shell("exit", CLOSED)], ["cd /srv"]),
+        ([shell("cd /srv && ssh deploy@web-3"), shell("cd /etc"), shell("exit")], ["cd /srv"]),
         ([shell("cd /srv"), SSH, shell("cd /etc"), ("send_keys", {"keys": "exit\n"}, CLOSED)], []),
         # Something else in the line went wrong: the agent may have moved or not.
         ([shell("cd /srv/a"), shell("cd /srv/b && make", "2 errors\nexit code: 2")], []),
@@ -165,6 +166,8 @@ def test_what_may_have_left_a_place_ends_it(steps: list[Any], shown: list[str]) 
         [shell("cd /srv/app"), shell("cd -", "bash: cd: OLDPWD not set")],
         [shell("cd /srv/app"), shell("popd", "bash: popd: directory stack empty")],
         [shell("cd /srv/app"), shell("cd /srv/app && make", "2 errors\nexit code: 2")],
+        [shell("cd /srv/app"), shell("cd /nope", "The system cannot find the path specified.\nexit code: 1")],
+        [shell("cd /srv/app; ./b.sh; cd nope", "./b.sh: line 2: cd: x: No such file\nbash: cd: nope: No such file")],
         [shell("cd /srv/app"), shell("cd-hit -i a.fa")],
         [shell("cd /srv/app || exit 1"), shell("cat > run.sh <<E\nmake\nexit 1\nE")],
         [shell("cd /srv/app; ls; cd nope", f"{'a.py ' * 900}\nbash: line 1: cd: nope: No such file or directory")],
