@@ -150,7 +150,7 @@ BRANCH = shell("git checkout main", "Switched to branch 'main'")
         ([SSH, shell("uptime", "client_loop: send disconnect\nConnection to web-3 closed.")], []),
         # What was entered on a host is left with it.
         ([shell("cd /srv"), SSH, shell("use shop"), shell("exit", CLOSED)], ["cd /srv"]),
-        ([shell("cd /srv && ssh deploy@web-3"), shell("cd /etc"), shell("exit")], ["cd /srv"]),
+        ([shell("cd /srv && ssh deploy@web-3"), shell("use shop"), shell("exit")], ["cd /srv"]),
         ([shell("cd /srv"), SSH, shell("cd /etc"), ("send_keys", {"keys": "exit\n"}, CLOSED)], []),
         # Something else in the line went wrong: the agent may have moved or not.
         ([shell("cd /srv/a"), shell("cd /srv/b && make", "2 errors\nexit code: 2")], []),
