@@ -34,10 +34,18 @@ _PLACES = {
     "database": re.compile(r"use +[`\"\w.]+|\\c(?:onnect)? +\S+", re.IGNORECASE),
 }
 """By what they change, commands after which others run somewhere else."""
-_SHELL = r"\A(?:[\w./()-]{1,40}: ?)?(?:line )?(?:\d+: ?)?"
+_LEAVES = {
+    "folder": re.compile(r"(?:cd|pushd|popd)(?: .*)?"),
+    "branch": re.compile(r"git (?:-C \S+ )?(?:switch .*|checkout +-(?!-).*)"),
+    "environment": re.compile(r"(?:\w+ +)?deactivate"),
+}
+"""All other commands that may leave such a place: where they lead, their words do not say."""
+_LEAVES_HOST = re.compile(r"\s*(?:exit|logout)\s*")
+"""Nothing but this: at the end of a script it ends the script."""
+_SHELL = r"(?:[\w./()-]{1,40}: ?)?(?:line )?(?:\d+: ?)?"
 """Who says it: "bash: line 3: "."""
 _REFUSES = {
-    "folder": re.compile(rf"{_SHELL}(?:cd|pushd|Set-Location) ?:"),
+    "folder": re.compile(rf"^{_SHELL}(?:cd|pushd|popd|Set-Location) ?:.*", re.MULTILINE),
     "branch": re.compile(
         r"\AUpdated \d+ paths? from"
         r"|^error: (?:Your local changes to|pathspec '|you need to resolve|The following untracked)"
@@ -45,7 +53,7 @@ _REFUSES = {
         re.MULTILINE,
     ),
     "environment": re.compile(
-        rf"{_SHELL}(?P<program>source|\.|[^\s:]*activate[^\s:]*|conda|mamba|nvm|pyenv|rbenv): "
+        rf"\A{_SHELL}(?P<program>source|\.|[^\s:]*activate[^\s:]*|conda|mamba|nvm|pyenv|rbenv): "
         r"(?:command not found|not found|version\b|[^\n]*No such file)"
         r"|\A\s*(?:EnvironmentNameNotFound|CondaError|CommandNotFoundError|N/A: version)"
     ),
@@ -62,9 +70,10 @@ _REFUSES = {
         r"\A[^\n]*net::ERR_|^\W{0,4}error: page\.goto|\A\W{0,4}error(?::|[ \t]*$)", re.IGNORECASE | re.MULTILINE
     ),
 }
-"""By what they were to change, how an answer begins that says that they did not."""
-_MOVED = re.compile(r"^Switched to ", re.MULTILINE)
+"""By what they were to change, how an answer or its line begins that says that they did not."""
+_MOVED = re.compile(r"^Switched to [\w ]*branch '([^'\n]+)'", re.MULTILINE)
 """Of a branch: what goes wrong behind it is another command's."""
+_CLOSED = re.compile(r"^Connection to \S+ closed", re.MULTILINE)
 _WORKED_OUT = re.compile(r"[$~*`\\]")
 _BROWSES = re.compile(r"navigate|goto|go_to|open_url", re.IGNORECASE)
 """In the names or actions of tools that go to a page."""
@@ -141,6 +150,11 @@ _TO_USE = re.compile(
     rf"(?:\b|_)(?:(?:pid|{_HOLDER}[_ ]?id)\W{{1,4}}|{_HOLDER}[\"']?\s?[:=]\s?[\"']?){_ID}", re.IGNORECASE
 )
 """What an answer calls that which later calls may use: no task, of a list, and no record."""
+_JOB = re.compile(
+    r"(\d+)\](?:( \d+)[ \t]*$| *[+-] +(?:\d+ +)?(?!(?i:running|stopped|suspended)\b|.*&[ \t]*$)\w)", re.MULTILINE
+)
+"""After its bracket, a shell's line of a job that begins ("[1] 4412") or has ended ("[1]+  Done", not "... x &")."""
+_ENDS_JOB = re.compile(r"wait|(?:kill|wait) (?!-0).*%(\d+)\b.*")
 _HANDLE = re.compile(
     r"(?:(?:\b|_)(?:pid|shell|session|task|agent|job|process)|(?:\b|_|shell|session|task|agent|job|process|run)id)\b"
     r"[^\w\n]{1,4}(?:(?:id|is|as)\b\W{1,4})?([\w-]*\d[\w-]*)"
@@ -151,12 +165,14 @@ _HANDLE = re.compile(
 
 
 def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tuple[str, str], ...]:
-    """What a call changes of where the agent is, each with the words that say so."""
+    """What a call changes of where the agent is, each with the words that say so; "" if it may have left it."""
     texts = (command or next((v for v in arguments.values() if isinstance(v, str)), ""))[:LONGEST_COMMAND]
     found: list[tuple[str, str]] = []
     for part in _commands(texts):
-        if 0 < len(part) <= _LONGEST:
-            found += [(kind, one_line(part)) for kind, pattern in _PLACES.items() if pattern.fullmatch(part)]
+        moves = {k: one_line(part) for k, move in _PLACES.items() if len(part) <= _LONGEST and move.fullmatch(part)}
+        found += [*moves.items()] or [(kind, "") for kind, leave in _LEAVES.items() if leave.fullmatch(part)]
+    if _LEAVES_HOST.fullmatch(texts):
+        found.append(("host", ""))
     url = arguments.get("url")
     if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(f"{tool} {arguments.get('action', '')}"):
         found.append(("page", one_line(url)))
@@ -167,21 +183,32 @@ def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tu
 
 
 def reached(places: tuple[tuple[str, str], ...], answer: str) -> tuple[tuple[str, str], ...]:
-    """The places of a call up to the one that its answer refuses: what stands behind it is not run."""
-    return tuple(takewhile(lambda place: not _refuses(answer[:_ANSWERED], *place), places))
+    """The places of a call up to the one that its answer refuses, as what stands behind it is not run.
+
+    With the branch or the host that its answer says was left.
+    """
+    said = f"{answer[:_ANSWERED]}\n{answer[-_ANSWERED:]}"
+    found = [*takewhile(lambda place: not _refuses(said, *place), places)]
+    branch = [match[1] for match in _MOVED.finditer(said)][-1:] if "Switched to" in said else []
+    if branch and not any(kind == "branch" and branch[0] in words for kind, words in found):
+        found.append(("branch", ""))
+    if "Connection to" in said and _CLOSED.search(said):
+        found.append(("host", ""))
+    return tuple(found)
 
 
 def _refuses(answer: str, kind: str, words: str) -> bool:
-    """Whether an answer begins with a refusal of this move; of a folder, with its name if it has one."""
+    """Whether an answer refuses this move; of a folder, with its name if it has one."""
     refused = _REFUSES[kind].search(answer) if kind in _REFUSES else None
     if refused is None or (kind == "branch" and _MOVED.search(answer, 0, refused.start())):
         return False
     if kind == "environment" and (program := refused["program"]) is not None:
-        return program in words
+        return not words or program in words
     folder = words.partition(" ")[2].strip(" \"'")
     if kind != "folder" or _WORKED_OUT.search(folder):
         return True
-    return re.search(rf"(?<![\w/.-]){re.escape(folder)}(?![\w/.-])", answer.partition("\n")[0]) is not None
+    named = re.compile(rf"(?<![\w/.-]){re.escape(folder)}(?![\w/.-])")
+    return any(named.search(line) for line in _REFUSES[kind].findall(answer))
 
 
 def _commands(text: str) -> Iterator[str]:
@@ -243,6 +270,18 @@ def stops(command: str, start: str, answer: str) -> bool:
 def ends(tool: str, label: str) -> bool:
     """Whether a call ends what it names."""
     return _ENDS.search(_ASKS.sub("", f"{tool} {label}")) is not None
+
+
+def jobs(command: str, answer: str) -> Iterator[tuple[str, bool]]:
+    """The numbers of a shell's jobs, "" for all: those that a command, or by its answer the shell, ends or begins."""
+    may = ("%" in command or "wait" in command) and not _DENIED.search(answer, 0, _ANSWERED)
+    parts = _commands(command[:LONGEST_COMMAND]) if may else ()
+    for part in takewhile(lambda part: not part.endswith("&"), parts):  # behind it, a job of its own is meant
+        if match := _ENDS_JOB.fullmatch(part):
+            yield match[1] or "", False
+    for line in f"\n{answer}".split("\n[")[1:]:
+        if match := _JOB.match(line):
+            yield match[1], match[2] is not None
 
 
 def was_refused(command: str, status: str, answer: str) -> bool:

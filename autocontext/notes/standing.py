@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from autocontext.messages import leaves
 from autocontext.notes.calls import MOST_MESSAGES, Call
-from autocontext.notes.commands import ENDED, ends, found_at, handles, says_running, stops, to_use, was_refused
+from autocontext.notes.commands import ENDED, ends, found_at, handles, jobs, says_running, stops, to_use, was_refused
 from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
@@ -49,20 +49,33 @@ _LONGEST_RECORD = 2_000
 def where(calls: Iterable[Call]) -> list[tuple[int, str]]:
     """Where the agent is, from its newest calls that were not refused: the words with their message's number.
 
+    What may have left a place ends it; the end of a host, also what was entered on it.
     Nothing of folders if its shell begins anew with each call: then the same change into a folder, relative to where
     the shell is, comes twice in a row.
     """
     last: dict[str, list[tuple[int, str]]] = {}
     anew = False
     for call in calls:
-        if call.answer is None or call.answer.status:
+        if call.answer is None:
             continue
         for kind, words in call.places:
+            newest = [item[1] for item in last.get(kind, [])[-1:]]
+            if call.answer.status and words in (call.label, *newest):
+                continue  # it is where it was
+            if call.answer.status or not words:
+                _leave(last, kind)
+                continue
             relative = kind == "folder" and not _WHOLE.match(words)
-            anew |= relative and _UP not in words and [item[1] for item in last.get(kind, [])[-1:]] == [words]
+            anew |= relative and _UP not in words and newest == [words]
             before = [item for item in last.get(kind, []) if relative and item[1] != words]
             last[kind] = [*before[1 - _MOST_FOLDERS :], (call.number, words)]
     return sorted(item for kind, items in last.items() for item in items if not (anew and kind == "folder"))
+
+
+def _leave(last: dict[str, list[tuple[int, str]]], kind: str) -> None:
+    left = last.pop(kind, [])
+    for items in last.values() if kind == "host" and left else ():
+        items[:] = [item for item in items if item[0] <= left[0][0]]
 
 
 def running(ledger: WorkLedger) -> list[Call]:
@@ -108,6 +121,8 @@ def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
     later = [c for c in calls if c.number > start.number]
     if any(stops(c.label, start.label, answer) and not _was_refused(ledger, c) for c in later):
         return True
+    if _job_has_ended(ledger, start, later):
+        return True
     for handle in islice({handle: None for handle, _ in handles(answer)}, _MOST_HANDLES):
         about = [c for c in later if found_at(c.label, handle)]
         if any(ends(c.name, c.label) and not _was_refused(ledger, c) for c in about):
@@ -116,6 +131,19 @@ def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
             return True
         if any(_says_ended(text, handle) for m in newest if m.role != "assistant" for text in m.texts()):
             return True
+    return False
+
+
+def _job_has_ended(ledger: WorkLedger, start: Call, later: list[Call]) -> bool:
+    """Whether a command or its shell's own line ends a job, before another one has its number."""
+    own: set[str] = set()
+    for call in [start, *later]:
+        for number, begins in jobs(call.command, ledger.result_of(call)):
+            if own and not begins and number in ("", *own):
+                return True
+            (own.add if begins and call is start else own.discard)(number)
+        if not own:
+            break
     return False
 
 

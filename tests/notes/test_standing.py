@@ -1,5 +1,6 @@
 """Where the agent is, and what it has started and was not seen to end: in the note, as long as no message shows it."""
 
+import re
 from typing import Any
 
 import pytest
@@ -125,6 +126,62 @@ def test_a_move_that_only_its_answer_refuses_is_none(command: str, answer: str) 
 )
 def test_what_another_command_says_is_no_refusal(command: str, answer: str, shown: str) -> None:
     assert [words for _, words in where(ledger(shell(command, answer)).calls)] == [shown]
+
+
+SSH, CLOSED = shell("ssh deploy@web-3", "Welcome"), "logout\nConnection to web-3 closed."
+BRANCH = shell("git checkout main", "Switched to branch 'main'")
+
+
+@pytest.mark.parametrize(
+    ("steps", "shown"),
+    [
+        # Where these lead, their words do not say.
+        ([shell("cd /srv/app"), shell("cd -", "/srv")], []),
+        ([shell("cd /srv/app"), shell("make && popd")], []),
+        ([shell("cd /srv/app"), shell("cd")], []),
+        ([BRANCH, shell("git switch -", "Switched to branch 'feat/q'")], []),
+        ([BRANCH, shell("git checkout -q --detach")], []),
+        ([shell("source .venv/bin/activate"), shell("deactivate")], []),
+        ([shell("conda activate physik"), shell("conda deactivate")], []),
+        # Only the answer tells.
+        ([BRANCH, shell("gh pr checkout 77", "Switched to branch 'fix/77'")], []),
+        ([BRANCH, ("git_checkout", {"branch_name": "fix/77"}, "Switched to branch 'fix/77'")], []),
+        ([BRANCH, shell("./release.sh", f"{'built' * 900}\nSwitched to a new branch 'v2'")], []),
+        ([SSH, shell("uptime", "client_loop: send disconnect\nConnection to web-3 closed.")], []),
+        # What was entered on a host is left with it.
+        ([shell("cd /srv"), SSH, shell("use shop"), shell("exit", CLOSED)], ["cd /srv"]),
+        ([shell("cd /srv && ssh deploy@web-3"), shell("use shop"), shell("exit")], ["cd /srv"]),
+        ([shell("cd /srv"), SSH, shell("cd /etc"), ("send_keys", {"keys": "exit\n"}, CLOSED)], []),
+        # Something else in the line went wrong: the agent may have moved or not.
+        ([shell("cd /srv/a"), shell("cd /srv/b && make", "2 errors\nexit code: 2")], []),
+    ],
+)
+def test_what_may_have_left_a_place_ends_it(steps: list[Any], shown: list[str]) -> None:
+    assert [words for _, words in where(ledger(*steps).calls)] == shown
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [shell("cd /srv/app"), shell("cd -", "bash: cd: OLDPWD not set")],
+        [shell("cd /srv/app"), shell("popd", "bash: popd: directory stack empty")],
+        [shell("cd /srv/app"), shell("cd /srv/app && make", "2 errors\nexit code: 2")],
+        [shell("cd /srv/app"), shell("cd /nope", "The system cannot find the path specified.\nexit code: 1")],
+        [shell("cd /srv/app; ./b.sh; cd nope", "./b.sh: line 2: cd: x: No such file\nbash: cd: nope: No such file")],
+        [shell("cd /srv/app"), shell("cd-hit -i a.fa")],
+        [shell("cd /srv/app || exit 1"), shell("cat > run.sh <<E\nmake\nexit 1\nE")],
+        [shell("cd /srv/app; ls; cd nope", f"{'a.py ' * 900}\nbash: line 1: cd: nope: No such file or directory")],
+        [BRANCH, shell("git switch -", "error: Your local changes to the following files would be overwritten:")],
+        [BRANCH, shell("git checkout -- src"), shell("git checkout --theirs src"), shell("git pull", "Updating 1..2")],
+        [BRANCH, shell("git checkout main", "Already on 'main'")],
+        [shell("source .venv/bin/activate"), shell("conda deactivate", "bash: conda: command not found")],
+        [SSH, shell("ssh deploy@web-3", "bash: ssh: command not found\nexit code: 127")],
+        [shell("cd /srv/app"), shell("ssh -t db-1 uptime", "up 3 days\nConnection to db-1 closed.")],
+    ],
+)
+def test_what_was_refused_or_moves_nothing_leaves_no_place(steps: list[Any]) -> None:
+    first = steps[0][1]["command"]
+    assert [words for _, words in where(ledger(*steps).calls)] == [re.split(r" \|\||;", first)[0]]
 
 
 def test_the_folder_and_the_page_of_a_call_are_places() -> None:
@@ -281,6 +338,50 @@ REFUSED = "bash: kill: (4821) - Operation not permitted\nexit code: 1"
 )
 def test_what_is_not_its_end(start: Any, other: list[Any]) -> None:
     assert started(start)[0] in started(start, *other)
+
+
+DEV, SLOW = shell("npm run dev &", "[1] 4412"), shell("nohup ./slow.sh &", "[1] 4412\nnohup: ignoring input")
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [DEV, shell("kill %1", "")],
+        [DEV, shell("kill -9 %1; npm test", "1 failed\nexit code: 1")],
+        [DEV, shell("wait %1", "exit code: 1")],
+        [DEV, shell("ls", "a.js\n[1]+  Exit 1                  npm run dev")],
+        [DEV, shell("jobs", "[1]+  Fertig                  npm run dev")],
+        [DEV, shell("ls", "[1]  + 4412 terminated  npm run dev")],
+        [SLOW, shell("wait")],
+        [SLOW, shell("make; wait %1", "exit code: 1")],
+        [SLOW, shell("sleep 5\nkill %1; ./slow.sh &", "[1] 5001"), shell("wait")],
+        [shell("npm run dev &", "[1] 4412\nError: address already in use\n[1]+  Exit 1                  npm run dev")],
+    ],
+)
+def test_a_job_of_a_shell_stands_until_its_end_is_seen(calls: list[Any]) -> None:
+    assert started(*calls) == []
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [DEV, shell("jobs", "[1]+  Running                 npm run dev &")],
+        [DEV, shell("jobs", "[1]+  Läuft                   npm run dev &")],
+        [DEV, shell("jobs", "[1]  + running    npm run dev")],
+        [DEV, shell("fgrep x a; jobs", "[1]+  Stopped                 npm run dev")],
+        [DEV, shell("kill %2", ""), shell("ls", "[2]-  Done                    make")],
+        [DEV, shell("kill %12", "")],
+        [DEV, shell("kill -0 %1", "")],
+        [DEV, ("computer", {"action": "wait"}, "ok")],
+        [DEV, shell("kill %1", "bash: kill: (4412) - Operation not permitted")],
+        # Another shell's job has that number, too.
+        [DEV, shell("sleep 1 &\nwait", "[1] 5001\n[1]+  Done                    sleep 1")],
+        [shell("npm run dev &", "[1]+  Done                    make\n[1] 4412")],
+        [DEV, ("fetch", {"url": "https://x/paper"}, "[1] Smith et al., 2019\n[1]: https://x")],
+    ],
+)
+def test_a_job_that_may_still_run_stands(calls: list[Any]) -> None:
+    assert started(*calls) == ["npm run dev &"]
 
 
 def test_a_kill_in_a_line_that_fails_later_has_killed() -> None:
