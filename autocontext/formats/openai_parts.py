@@ -292,7 +292,7 @@ def _short_enough(digits: str) -> int:
     return int(digits)
 
 
-def parsed(raw: str) -> dict[str, Any] | None:
+def _parse(raw: str) -> dict[str, Any] | None:
     """The object that a text of arguments says; None when it is not one that can be kept as a value."""
     if not raw.strip():
         return {}  # how models call a tool that takes nothing
@@ -305,7 +305,7 @@ def parsed(raw: str) -> dict[str, Any] | None:
 
 def _read_arguments(raw: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments as a value and the hints that give back this very text."""
-    value = parsed(raw)
+    value = _parse(raw)
     if value is None:  # kept as text, where models, previews and token counts see it
         return {"arguments": raw}, {"text": True}
     for style in _STYLES:
@@ -319,7 +319,7 @@ def _write_arguments(block: ToolUseBlock, key: str) -> str:
     if (known.get("custom") or known.get("text")) and set(block.input) == {key} and isinstance(block.input[key], str):
         return str(block.input[key])
     raw = known.get("raw")
-    if isinstance(raw, str) and _same(parsed(raw), block.input):
+    if isinstance(raw, str) and _same(_parse(raw), block.input):
         return raw
     style = known.get("style")
     return _dumps(block.input, style if style in _STYLES else "spaced")

@@ -18,7 +18,6 @@ from autocontext.formats.blocks import carried_text
 from autocontext.formats.fields import ANTHROPIC, BLOCKS, CHAT, ITEMS, RESPONSES_INPUT, RESPONSES_OUTPUT, RESULT_BLOCKS
 from autocontext.formats.fitting import Fields, Fitting, Kinds
 from autocontext.formats.openai_chat import legacy_id
-from autocontext.formats.openai_parts import parsed
 from autocontext.formats.sendable import as_json
 from autocontext.messages import Msg
 
@@ -194,9 +193,16 @@ def _fit_call(body: Any) -> Any:
         return body
     fit = {"name": _NOT_IN_NAMES.sub("_", str(body.get("name")))[:_LONGEST_NAME] or "_"}
     raw = body.get("arguments")
-    if isinstance(raw, str) and not (raw.strip() and parsed(raw) is not None):
+    if isinstance(raw, str) and not _is_object(raw):
         fit["arguments"] = json.dumps({"arguments": raw}) if raw.strip() else "{}"  # as the block has it
     return {**body, **fit}
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text, parse_int=str, parse_constant=int), dict)  # "NaN" is no number of JSON
+    except (ValueError, RecursionError):
+        return False
 
 
 # --------------------------------------------------------------------------------------------------------- Responses
