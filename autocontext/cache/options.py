@@ -84,8 +84,8 @@ def check_options(options: CacheOptions) -> None:
         isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
     ):
         raise ConfigError(f"cache_exceptions must be a tuple of exception classes (got {kinds!r})")
-    for names in ("ignore", "hashed", "quantize"):
-        names_in(options[names] or (), names)
+    options["ignore"], options["hashed"] = names_in(options["ignore"], "ignore"), names_in(options["hashed"], "hashed")
+    names_in(options["quantize"] or (), "quantize")
     for step in dict(options["quantize"] or ()).values():
         rounded(0, step)
     if not (options["normalizer"] is None or callable(options["normalizer"])):

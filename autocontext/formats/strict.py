@@ -218,14 +218,20 @@ def strict_items(items: Iterable[dict[str, Any]], known: frozenset[str] = frozen
 def _once(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The items, each id once, as the service demands: an answer may be added again when a program starts again."""
     seen: set[tuple[Any, Any]] = set()  # with the type: a result may have the id of its call
+    gone = set[Any]()
+    """Calls that are left out, whose second results go with them."""
     sent = []
     for item in items:
         own = item.get("type"), item.get("id")
         shape = ITEMS.by_type.get(str(own[0]))
-        if own[1] is None or own not in seen:
+        if str(own[0]).endswith("_output") and item.get("call_id") in gone:
+            gone.discard(item.get("call_id"))
+        elif own[1] is None or own not in seen:
             sent.append(item)
         elif shape is None or "id" not in shape.needed:
             sent.append({key: value for key, value in item.items() if key != "id"})
+        else:
+            gone |= {item["call_id"]} if item.get("call_id") else set()
         seen.add(own)
     return sent
 

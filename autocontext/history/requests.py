@@ -91,6 +91,9 @@ def _thought_before(log: Log, output: Msg) -> int | None:
     number = next(iter(log.numbers([output.id])), 1)
     for n in range(number - 1, max(0, number - 1 - _LONGEST_OUTPUT), -1):
         msg = log.messages[log.original[n - 1]]
+        before = log.messages[log.original[n - 2]] if n > 1 else None
+        if is_user_turn(msg) and not (before is not None and is_reasoning(before)):
+            return None  # the reasoning of an earlier turn is not its own, unless nothing came of it there
         if _thinks(msg):
             return log.place.get(msg.id, n - 1) + 1  # the first of copies that have one id
     return None

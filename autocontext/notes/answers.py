@@ -101,6 +101,11 @@ _BEFORE = 12
 _HEAD = 3
 """A third of what is quoted of such a line is its beginning, which says what it is about."""
 
+_OF_A_LIST = re.compile("more|next|trunc|partial|complete", re.IGNORECASE)
+_BEGINS_WITH_CODE = re.compile(
+    r"\{\s*[\"'](?:exit_?code|return_?code|exit_?status)[\"']\s*:\s*(-?\d{1,9})\b(?!\.)", re.IGNORECASE
+)
+"""A record that is cut off, or too long to be read."""
 _EXIT = re.compile(
     r"(?:^|(?<=>))<(?:return_?code|exit_?code|exit_?status)>\s?(-?\d{1,9})\b(?:</[\w-]{1,40}>)?"
     r"|^(?:[^\w\s]{1,4} ?)?(?:error[:\]]? ?)?"
@@ -293,7 +298,7 @@ def answer_of(block: ToolResultBlock) -> Answer:
 def _exit_code(text: str) -> int | None:
     """The exit code above an output, at its end or its beginning: one within what was read is not the call's."""
     head, end = _ABOVE_OUTPUT.match(text, 0, _ENDS), max(0, len(text) - _ENDS)
-    found = _EXIT.search(head[0]) if head else None
+    found = _EXIT.search(head[0]) if head else _BEGINS_WITH_CODE.match(text)
     if found is None and (last := [*_EXIT.finditer(text, end)][-1:]) and _is_around(text[last[0].end() :]):
         found = last[0]
     if found is None and (first := _EXIT.search(text, 0, _ENDS)) and _is_around(text[: first.start()]):
@@ -332,8 +337,10 @@ def _says_no_value(value: Any) -> bool:
     while waiting:
         told = waiting.pop()
         if isinstance(told, dict):
-            has_empty_list = [] in told.values()
-            waiting += (inside for key, inside in told.items() if not _says_nothing_else(key, inside, has_empty_list))
+            has_empty_list, wraps = [] in told.values(), not _OUTPUT_KEYS.isdisjoint(told)
+            waiting += (
+                inside for key, inside in told.items() if not _says_nothing_else(key, inside, has_empty_list, wraps)
+            )
         elif isinstance(told, list):
             waiting += told
         elif told not in (None, ""):
@@ -341,10 +348,16 @@ def _says_no_value(value: Any) -> bool:
     return True
 
 
-def _says_nothing_else(key: str, value: Any, has_empty_list: bool) -> bool:
-    """Whether a field only says that no error occurred, or how long the empty list beside it is."""
+def _is_verdict(line: str) -> bool:
+    """Whether a line is a word or two, or a sign."""
+    words = len(line.split()) <= _LIKE_WORDS
+    return words and (line.strip(":").replace(" ", "").isalpha() or _SIGN.search(line) is not None)
+
+
+def _says_nothing_else(key: str, value: Any, has_empty_list: bool, wraps: bool) -> bool:
+    """Whether a field only says that no error occurred, or how long or whole the empty list or output beside it is."""
     if value is False:
-        return ERROR.search(key) is not None
+        return wraps or ERROR.search(key) is not None or (has_empty_list and _OF_A_LIST.search(key) is not None)
     return value == 0 and (has_empty_list or _is_exit_key(key))
 
 
@@ -448,6 +461,8 @@ class _Lines:
         # Some clients print no rule below a column's name.
         is_name = not above and len(others) == 1 and len(lines[others[0]][1].split()) <= _LIKE_WORDS
         self._figures = figures if not others or (is_name and others[0] < min(figures, default=0)) else set[int]()
+        if self._figures:  # a verdict says what the number beside it is of
+            self._figures |= {k for k in told if k not in above and _is_verdict(lines[k][1])}
         # What was found is listed best first; the outcome of an action stands last, but a refusal says so first.
         # So does a report, which begins with a heading: records and what failed on the way are of its many lines.
         self._is_report = bool(told) and is_heading(lines[told[0]][1])
@@ -723,6 +738,7 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     if len(first) > characters and _RECORD.fullmatch(first):
         first = first.removeprefix(_part_of(first))
     little_over = len(first) <= _LITTLE_CUT * characters and (sums_up(first) or _BEGINS_JSON.match(first))
+    little_over = little_over and not any(first.find(end, _LEAST_SENTENCE, characters) > 0 for end in (". ", "。"))
     if len(first) > characters and not (
         little_over or answer.status or _word_of_error(first) or STATEMENT.match(first)
     ):

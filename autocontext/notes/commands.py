@@ -73,7 +73,7 @@ _REFUSES = {
 """By what they were to change, how an answer or its line begins that says that they did not."""
 _MOVED = re.compile(r"^Switched to [\w ]*branch '([^'\n]+)'", re.MULTILINE)
 """Of a branch: what goes wrong behind it is another command's."""
-_CLOSED = re.compile(r"^Connection to \S+ closed", re.MULTILINE)
+_CLOSED = re.compile(r"^Connection to (\S+) closed", re.MULTILINE)
 _WORKED_OUT = re.compile(r"[$~*`\\]")
 _BROWSES = re.compile(r"navigate|goto|go_to|open_url", re.IGNORECASE)
 """In the names or actions of tools that go to a page."""
@@ -151,7 +151,8 @@ _TO_USE = re.compile(
 )
 """What an answer calls that which later calls may use: no task, of a list, and no record."""
 _JOB = re.compile(
-    r"(\d+)\](?:( \d+)[ \t]*$| *[+-] +(?:\d+ +)?(?!(?i:running|stopped|suspended)\b|.*&[ \t]*$)\w)", re.MULTILINE
+    r"(\d+)\](?:( \d+)[ \t]*$|(?: {2,})?[+-] +(?:\d+ +)?(?!(?i:running|stopped|suspended)\b|.*&[ \t]*$)\w)",
+    re.MULTILINE,
 )
 """After its bracket, a shell's line of a job that begins ("[1] 4412") or has ended ("[1]+  Done", not "... x &")."""
 _ENDS_JOB = re.compile(r"wait|(?:kill|wait) (?!-0).*%(\d+)\b.*")
@@ -170,8 +171,10 @@ def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tu
     found: list[tuple[str, str]] = []
     for part in _commands(texts):
         moves = {k: one_line(part) for k, move in _PLACES.items() if len(part) <= _LONGEST and move.fullmatch(part)}
-        found += [*moves.items()] or [(kind, "") for kind, leave in _LEAVES.items() if leave.fullmatch(part)]
-    if _LEAVES_HOST.fullmatch(texts):
+        found += [*moves.items()] or [
+            (kind, "") for kind, leave in _LEAVES.items() if command and leave.fullmatch(part)
+        ]
+    if _LEAVES_HOST.fullmatch(command):
         found.append(("host", ""))
     url = arguments.get("url")
     if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(f"{tool} {arguments.get('action', '')}"):
@@ -182,17 +185,17 @@ def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tu
     return tuple(found)
 
 
-def reached(places: tuple[tuple[str, str], ...], answer: str) -> tuple[tuple[str, str], ...]:
+def reached(places: tuple[tuple[str, str], ...], answer: str, command: str = "") -> tuple[tuple[str, str], ...]:
     """The places of a call up to the one that its answer refuses, as what stands behind it is not run.
 
-    With the branch or the host that its answer says was left.
+    With the branch or the host that its answer says was left; a host that the command names is left with the command.
     """
     said = f"{answer[:_ANSWERED]}\n{answer[-_ANSWERED:]}"
     found = [*takewhile(lambda place: not _refuses(said, *place), places)]
     branch = [match[1] for match in _MOVED.finditer(said)][-1:] if "Switched to" in said else []
     if branch and not any(kind == "branch" and branch[0] in words for kind, words in found):
         found.append(("branch", ""))
-    if "Connection to" in said and _CLOSED.search(said):
+    if "Connection to" in said and (closed := _CLOSED.search(said)) and closed[1] not in command:
         found.append(("host", ""))
     return tuple(found)
 

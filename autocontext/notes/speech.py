@@ -66,7 +66,7 @@ _SHOWN = 160
 _OPEN = " (open)"
 _FIELD_OF_TEXT = re.compile(r'"\w{1,40}": "')
 """What stands before a text that an agent has written as JSON."""
-_MOST_COMPARED = 1_000
+_MOST_COMPARED = 300
 """Newest sentences that the user typed, among which what changes a rule is looked for."""
 _RARE = 4
 """Sentences of the user that hold a word which tells what one is about."""

@@ -161,7 +161,7 @@ class WorkLedger:
             at, text = next((i, block.text) for i, block in enumerate(answered.content) if isinstance(block, TextBlock))
             answer = answer_of(ToolResultBlock(id=use.id, output=text))
             call = call_of(use, number, self.effects)
-            places = reached(call.places, text)
+            places = reached(call.places, text, call.command)
             self._keep(replace(call, result=number + 1, block=at, answer=answer, typed=True, places=places))
             self.typed += 1
 
@@ -185,7 +185,7 @@ class WorkLedger:
             block=at,
             is_error=block.is_error,
             answer=answer_of(block),
-            places=reached(call.places, text),
+            places=reached(call.places, text, call.command),
             starts=call.starts or (not call.looks and goes_on(call.label, text)),
         )
 

@@ -49,7 +49,7 @@ class Connections(Generic[C]):
         # Closes them if nobody calls `close`, also at the end of the program.
         weakref.finalize(self, _close_all, self._idle)
 
-    def take(self, generation: int, oldest: float = math.inf) -> Lease[C] | None:
+    def take(self, generation: int, oldest: float = math.inf, spare: int = 0) -> Lease[C] | None:
         """A lease, whose connection is None if it is to be opened; None if there is nothing to lend now.
 
         Connections of another generation, and those that are older than so many seconds, are closed.
@@ -62,7 +62,7 @@ class Connections(Generic[C]):
                     lease = self._idle.pop()
                 except IndexError:  # there are none, or another thread has closed them
                     self._leases = [ref for ref in self._leases if (used := ref()) is not None and not used.closed]
-                    if len(self._leases) >= self._most:
+                    if len(self._leases) >= self._most + spare:
                         return None
                     lease = Lease(self._close, generation)
                     self._leases.append(weakref.ref(lease))

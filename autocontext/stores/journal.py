@@ -104,6 +104,8 @@ class Journal:
             if self._arrived:
                 # Messages may still be repeated; not what says the same each time, nor behind what has taken some away.
                 may = {"added", "edited"}
+                if any(e.type == "added" and e.message.role == "assistant" for e in entries):
+                    self._arrived = ()  # it was answered: who says the same now says it anew
                 self._arrived = tuple(b for b in self._arrived if may.issuperset(e.type for e in (*b, *entries)))
             self.whole = True
 

@@ -164,30 +164,30 @@ class SqliteDatabase(Database):
         """Run one transaction on a connection that nobody else is using; a writing one after those of other writers."""
         transaction = partial(self._transaction, "BEGIN IMMEDIATE" if writes else "BEGIN", work)
         try:
-            return self._lent(transaction)
+            return self._lent(transaction, 0 if writes else _KEPT)
         except sqlite3.Error as e:
             raise self._translated(e) from e
         except UnicodeDecodeError as e:  # what SQLite quotes of a damaged table of contents
             raise StoreCorruptError(f"{self.name}: its tables are damaged; restore it from a backup") from e
 
-    def _lent(self, use: Callable[[sqlite3.Connection], T]) -> T:
+    def _lent(self, use: Callable[[sqlite3.Connection], T], spare: int = 0) -> T:
         """Use a connection; another one if the first could only read."""
         try:
-            return self._lent_once(use)
+            return self._lent_once(use, spare)
         except sqlite3.OperationalError as e:
             if _primary_code(e) != sqlite3.SQLITE_READONLY:
                 raise
             # SQLite opens a file for reading only where it may not write: a new connection may write by now.
-            return self._lent_once(use)
+            return self._lent_once(use, spare)
 
-    def _lent_once(self, use: Callable[[sqlite3.Connection], T]) -> T:
+    def _lent_once(self, use: Callable[[sqlite3.Connection], T], spare: int = 0) -> T:
         """Use a connection of the pool, which has it back unless the disk has failed it; or the one of `:memory:`."""
         if self._memory is not None:
             with self._alone:
                 self._check_usable()
                 return use(self._memory)
         self._check_usable()
-        lease = self._pool.take(self._generation_now()) or self._with_retries(self._lease)
+        lease = self._with_retries(self._lease, spare)
         try:
             if lease.connection is None:
                 lease.connection = self._with_retries(self._open)
@@ -205,8 +205,8 @@ class SqliteDatabase(Database):
                 else:
                     self._pool.give(lease)
 
-    def _lease(self) -> Lease[sqlite3.Connection]:
-        lease = self._pool.take(self._generation_now())
+    def _lease(self, spare: int) -> Lease[sqlite3.Connection]:
+        lease = self._pool.take(self._generation_now(), spare=spare)
         if lease is None:  # all are in use, or another thread forks
             raise _Busy
         return lease

@@ -126,7 +126,8 @@ class Session(DoesSteps):
         if cache_options:  # here, as what is raised while the tool runs is its result
             from autocontext.cache.namespace import completed  # noqa: PLC0415 (only needed for caching)
 
-            completed(cache_options)
+            checked: dict[str, Any] = {**completed(cache_options)}  # which has read iterators to their end
+            cache_options = {name: checked[name] for name in cache_options}
         answer, asked = None, self._asked(call_id)
         if asked and (unstored := self._unstored.get(asked)):
             return (yield from self._added(asked, unstored))

@@ -150,8 +150,9 @@ _GAP = 3
 _OVERHEAD, _BESIDE = 80, 20
 """Characters that count for a piece beside its own, and for one next to another that stays: a block of lines reads
 better than lines from everywhere."""
-_MOST_ABOVE = 12
-"""Headings, keys, classes and functions that stand above a piece: without an outer one it would stand under another."""
+_MOST_ABOVE, _LEAST_ABOVE = 12, 3
+"""Headings, keys, classes and functions that stand above a piece: without an outer one it would stand under another.
+Where not all of them have room, the outermost go, down to so many."""
 _AROUND = (0.4, 0.2, 0.1)
 """Share of the worth of lines at these distances that a line has: it explains them."""
 
@@ -915,8 +916,13 @@ class Excerpts:
             if i in tried or (names[i], said[i]) in shown:  # once is enough
                 continue
             tried.add(i)
-            new = {i, *self._above(i), *((i + 1,) if i in self._openers else ())} - chosen
-            if not new or sum(map(self._room, new)) > left:
+            above = [k for k in self._above(i) if k not in chosen]
+            new = {i, *above, *((i + 1,) if i in self._openers else ())} - chosen
+            size = sum(map(self._room, new))
+            while size > left and len(above) > _LEAST_ABOVE:
+                new.discard(outer := above.pop())
+                size -= self._room(outer)
+            if not new or size > left:
                 continue
             # As far as there is room: a telling piece without whom it is about is better than none.
             whole = new | ({k - 1 for k in new if k in self._continued} - chosen)
