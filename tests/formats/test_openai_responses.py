@@ -193,6 +193,16 @@ def test_output_whose_reasoning_is_not_sent_has_no_id(between: list[dict[str, An
     assert {key: value for key, value in asked(0).items() if key != "id"} in sent
 
 
+def test_output_of_a_turn_without_reasoning_keeps_its_ids() -> None:
+    memory = added_one_by_one(
+        [{"role": "user", "content": "Go."}, thought(0), SAYS, {"role": "user", "content": "On."}]
+    )
+    request = {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "git", "name": "push", "arguments": "{}"}
+    memory.add([request])
+    memory.delete_message(1)
+    assert request in memory.to_responses()
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize("parts", [1, 2, 3])
 @pytest.mark.parametrize("window", [2_000, 4_000, 8_000])

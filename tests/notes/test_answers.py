@@ -90,6 +90,8 @@ def test_no_and_zero_are_answers(text: str) -> None:
         "{'returncode': 0, 'output': ''}",
         '{"is_error": false, "rows": [], "total": 0}',
         '{"data": {"Treffer": [], "Anzahl": 0.0}, "next": null}',
+        '{"stdout": "", "stderr": "", "interrupted": false, "isImage": false}',
+        '{"matches": [], "truncated": false, "took": 0}',
         "[{}, []]",
         '{"a": ' * 700 + "null" + "}" * 700,
         "┌────┐\n└────┘",
@@ -184,6 +186,7 @@ def test_a_code_or_count_within_what_was_read_is_not_the_call_s(text: str) -> No
         '{"result": {"exitCode": 9, "stdout": "rows: 3", "stderr": ""}}',
         '{"name": "a", "stdout": "' + "rows " * 11_000 + '", "return_code": 9}',
         "{'returncode': 9, 'stdout': 'rows: 3'}",
+        '{"exit_code": 9, "output": "test ok\\ntest ok … [truncated]',
     ],
 )
 def test_an_exit_code_is_told_however_a_program_s_output_is_wrapped(text: str) -> None:
@@ -928,6 +931,13 @@ def test_the_names_of_columns_do_not_stand_for_what_came_back(
 def test_the_one_number_that_a_query_returned_is_told(text: str, value: str, looks: bool) -> None:
     assert value in told(text, characters=18, looks=looks)
     assert value in told(text, characters=56, looks=looks)
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"), [("DIFFERENT\n16", "DIFFERENT"), ("FEHLER\n500", "FEHLER"), ("✗\n3", "✗"), ("失敗\n3", "失敗")]
+)
+def test_a_verdict_stands_beside_the_number(text: str, verdict: str) -> None:
+    assert told(text, characters=26).startswith(f'"{verdict}"')
 
 
 @pytest.mark.parametrize("text", ["Order W-7 was cancelled\n0", "Seite gesichert\n12\nGäste benachrichtigt\n13"])

@@ -169,6 +169,8 @@ def test_what_may_have_left_a_place_ends_it(steps: list[Any], shown: list[str]) 
         [shell("cd /srv/app"), shell("cd /nope", "The system cannot find the path specified.\nexit code: 1")],
         [shell("cd /srv/app; ./b.sh; cd nope", "./b.sh: line 2: cd: x: No such file\nbash: cd: nope: No such file")],
         [shell("cd /srv/app"), shell("cd-hit -i a.fa")],
+        [shell("cd /srv/app"), ("grep", {"pattern": "logout"}, "a.py: logout()")],
+        [shell("cd /srv/app"), ("search", {"query": "cd"}, "a.py: cd()")],
         [shell("cd /srv/app || exit 1"), shell("cat > run.sh <<E\nmake\nexit 1\nE")],
         [shell("cd /srv/app; ls; cd nope", f"{'a.py ' * 900}\nbash: line 1: cd: nope: No such file or directory")],
         [BRANCH, shell("git switch -", "error: Your local changes to the following files would be overwritten:")],
@@ -378,10 +380,17 @@ def test_a_job_of_a_shell_stands_until_its_end_is_seen(calls: list[Any]) -> None
         [DEV, shell("sleep 1 &\nwait", "[1] 5001\n[1]+  Done                    sleep 1")],
         [shell("npm run dev &", "[1]+  Done                    make\n[1] 4412")],
         [DEV, ("fetch", {"url": "https://x/paper"}, "[1] Smith et al., 2019\n[1]: https://x")],
+        [DEV, ("fetch", {"url": "https://x/paper"}, "[1] - Smith 2020, Locks\n[2] - Li 2021")],
     ],
 )
 def test_a_job_that_may_still_run_stands(calls: list[Any]) -> None:
     assert started(*calls) == ["npm run dev &"]
+
+
+def test_a_command_on_another_host_leaves_no_host() -> None:
+    once = shell("ssh -t db-1 uptime", "up 3 days\nConnection to db-1 closed.")
+    steps = ledger(shell("ssh deploy@web-3", "Welcome"), once)
+    assert [words for _, words in where(steps.calls)] == ["ssh deploy@web-3"]
 
 
 def test_a_kill_in_a_line_that_fails_later_has_killed() -> None:

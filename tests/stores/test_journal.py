@@ -254,6 +254,20 @@ def test_a_lost_acknowledgement_is_remembered_whatever_is_tried_before_it_is_add
     assert shared(1, store)[0].state_dict() == memory.state_dict()
 
 
+def test_what_is_said_again_after_an_answer_is_said_anew_although_its_first_time_was_unsure():
+    store = LosesAnswers()
+    [memory] = shared(1, store)
+    memory.add_message(user("first"))
+    again = user("continue")
+    store.lose = True
+    with pytest.raises(StoreError):
+        memory.add_message(again)
+    store.away = False
+    memory.add_messages([user("x"), Msg(role="assistant", content="did it")])
+    memory.add_message(again)
+    assert texts(memory) == texts(shared(1, store)[0]) == ["first", "continue", "x", "did it", "continue"]
+
+
 def test_emptying_the_memory_once_more_empties_it_although_the_first_time_has_arrived():
     store = LosesAnswers()
     [memory] = shared(1, store)

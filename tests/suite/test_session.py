@@ -567,6 +567,15 @@ def test_a_wrong_option_is_raised_and_leaves_the_call_as_it_was(ac, mode, option
     assert (runs, len(session.memory)) == (["bob"], 3)
 
 
+def test_options_that_can_be_read_once_count(ac):
+    session = ac.session("s")
+    for n in range(2):
+        session.call_tool(lambda to, key: to, {"to": "bob", "key": f"secret-{n}"}, cacheable=True, name="send",
+                          ignore=iter(["key"]), tags=iter(["mail"]))  # fmt: skip
+    assert session._cache.stats().hits == 1
+    assert session._cache.invalidate(tag="mail") == 1
+
+
 @pytest.mark.parametrize("options", [{}, {"name": "get"}], ids=["unnamed", "named"])
 def test_all_fields_of_a_cacheable_tool_count(ac, options):
     def get(index, _id="1"):
