@@ -223,17 +223,16 @@ _BRACKET = re.compile(r"(?:\"((?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40})?([\[{])
 _FIELD_OF = re.compile(rf"(?:{_PART_OF.pattern})?{_KEY}")
 """The names of a field and of what it is a part of."""
 _BEGINS_JSON = re.compile(r'\{?\s*"(?:[^"\\]|\\.){1,80}"\s*:')
-_LIKE_OURS = (
-    r"->|\((?:then )?m[0-9]|\(open\)|\(x[0-9]+, each| [0-9]+x$|; m[0-9]|\b(?:exit -?[0-9]+|HTTP [0-9]+|error): \""
-)
+_LIKE_OURS = r"->|\((?:then )?m[0-9]|\(open\)|\(x[0-9]+, each| [0-9]+x$|; m[0-9]"
 """What in a name, an argument or an answer would look like an answer, a reference, a state or a count of ours."""
 _FORGES = re.compile(
     rf"{_LIKE_OURS}|\bm[0-9]+(?:-m[0-9]+)?(?::| \()|\[(?:m[0-9]|(?i:end of |reference note))"
     r"|(?i:\b(?:user|agent) (?:said|answered|noted):)"
 )
-_FORGES_ANSWER = re.compile(_LIKE_OURS)
-_QUOTE = re.compile(r'(\\*)"')
-_END_OF_QUOTE = re.compile(rf"\"(?=\s*(?:{_LIKE_OURS}))")
+_END_OF_QUOTE = re.compile(
+    rf"\"(?=\s*(?:\([^()\"]{{1,40}}\)\s*)?(?:{_LIKE_OURS}|…?\s*(?:exit -?[0-9]+|HTTP [0-9]+|error): \"))"
+)
+_QUOTE = re.compile(r"(\\*)\"")
 _LEAST_SENTENCE = 20
 """Characters of a sentence that says something without the rest of its line."""
 _LITTLE_CUT = 1.5
@@ -265,7 +264,7 @@ class Answer(NamedTuple):
 
 def quoted(text: str) -> str:
     """A text in quotes that nothing in it can end: what follows `" ->` in a note is always an answer."""
-    if _FORGES_ANSWER.search(text):
+    if _END_OF_QUOTE.search(text):
         text = _QUOTE.sub(r'\1\1\\"', text)
     return f'"{text}"'
 
