@@ -24,7 +24,7 @@ def write_private(path: str | Path, text: str) -> None:
     if target.exists() and not target.is_file():
         target.write_text(text, encoding="utf-8")
         return
-    with suppress(FileNotFoundError), target.open("rb") as old:
+    with suppress(FileNotFoundError, PermissionError), target.open("rb") as old:
         if old.read(len(SQLITE)) == SQLITE:
             raise ConfigError(f"{path} is a SQLite database and is not replaced; give the name of another file")
     try:
