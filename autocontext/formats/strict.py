@@ -230,8 +230,8 @@ def _once(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
             sent.append(item)
         elif shape is None or "id" not in shape.needed:
             sent.append({key: value for key, value in item.items() if key != "id"})
-        else:
-            gone |= {item["call_id"]} if item.get("call_id") else set()
+        elif item.get("call_id"):
+            gone.add(item["call_id"])
         seen.add(own)
     return sent
 

@@ -102,12 +102,12 @@ _HEAD = 3
 """A third of what is quoted of such a line is its beginning, which says what it is about."""
 
 _OF_A_LIST = re.compile("more|next|trunc|partial|complete", re.IGNORECASE)
-_BEGINS_WITH_CODE = re.compile(
-    r"\{\s*[\"'](?:exit_?code|return_?code|exit_?status)[\"']\s*:\s*(-?\d{1,9})\b(?!\.)", re.IGNORECASE
-)
+"""In the name of a field that says whether a list is whole."""
+_EXIT_KEY = r"(?:exit_?code|return_?code|exit_?status)"
+_BEGINS_WITH_CODE = re.compile(rf"\{{\s*[\"']{_EXIT_KEY}[\"']\s*:\s*(-?\d{{1,9}})\b(?!\.)", re.IGNORECASE)
 """A record that is cut off, or too long to be read."""
 _EXIT = re.compile(
-    r"(?:^|(?<=>))<(?:return_?code|exit_?code|exit_?status)>\s?(-?\d{1,9})\b(?:</[\w-]{1,40}>)?"
+    rf"(?:^|(?<=>))<{_EXIT_KEY}>\s?(-?\d{{1,9}})\b(?:</[\w-]{{1,40}}>)?"
     r"|^(?:[^\w\s]{1,4} ?)?(?:error[:\]]? ?)?"
     r"(?:(?:\w{1,20} )?(?:command|process|program|script|shell|task|execution|session)(?: [a-z]{1,20}){0,3}? )?"
     r"(?:exit(?:ed(?: with)?(?: code| status)?|(?: with)?(?: code| status)+)[: ]+(-?\d{1,9})"
@@ -274,10 +274,6 @@ def unforged(text: str) -> str:
     return quoted(text) if _FORGES.search(text) else text
 
 
-def _safe(text: str) -> str:
-    return _END_OF_QUOTE.sub(r"\\\g<0>", text)
-
-
 # ------------------------------------------------------------------------------------------------------- structure
 def answer_of(block: ToolResultBlock) -> Answer:
     """What the structure of a result says."""
@@ -345,12 +341,6 @@ def _says_no_value(value: Any) -> bool:
         elif told not in (None, ""):
             return False
     return True
-
-
-def _is_verdict(line: str) -> bool:
-    """Whether a line is a word or two, or a sign."""
-    words = len(line.split()) <= _LIKE_WORDS
-    return words and (line.strip(":").replace(" ", "").isalpha() or _SIGN.search(line) is not None)
 
 
 def _says_nothing_else(key: str, value: Any, has_empty_list: bool, wraps: bool) -> bool:
@@ -521,6 +511,12 @@ def _statement(line: str, *, more: bool) -> str:
     """What a line says before it announces what stands below it: "The file has been edited. Here is a part of it:"."""
     ends = [stop for _, stop in sentences(line)] if more and line.endswith(_COLONS) else []
     return line[: ends[-2]] if len(ends) > 1 else line
+
+
+def _is_verdict(line: str) -> bool:
+    """Whether a line is a word or two, or a sign."""
+    words = len(line.split()) <= _LIKE_WORDS
+    return words and (line.strip(":").replace(" ", "").isalpha() or _SIGN.search(line) is not None)
 
 
 def _is_head(line: str) -> bool:
@@ -765,7 +761,7 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     head = "… " if any(other < places[0] for other in others) else ""
     tail = " …" if any(other > places[-1] for other in others) else ""
     if all(_BEGINS_JSON.match(piece) for _, piece in pieces if piece):  # one line of JSON may be an example in a text
-        shown = _safe(" … ".join(map(" ".join, stretches)).rstrip(","))
+        shown = _END_OF_QUOTE.sub(r"\\\g<0>", " … ".join(map(" ".join, stretches)).rstrip(","))
         if head or tail or len(chosen) > 1 or not (shown.startswith("{") and shown.endswith("}")):
             shown = f"{{{head}{shown}{tail}}}"
     else:  # each line in quotes of its own: two rows are not one, and no sentence
