@@ -228,6 +228,7 @@ def test_a_builder_of_prompts_is_answered_with_the_keywords() -> None:
         PromptConfig.builder()  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_the_log_says_once_what_a_java_name_is_here() -> None:
     """In a process of its own, as the note comes once in a process."""
     program = (

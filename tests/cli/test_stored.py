@@ -303,7 +303,7 @@ def test_export_and_import_are_a_round_trip(db: str, tmp_path: Path) -> None:
     assert "exists already" in second.err
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_what_programs_read_is_utf_8_whatever_the_locale(encoding: str, tmp_path: Path) -> None:
     db = str(tmp_path / "agent.db")

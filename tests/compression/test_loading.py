@@ -43,6 +43,7 @@ def outcome(code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_short_session_loads_none() -> None:
     code = """
 memory = memory_with(500)

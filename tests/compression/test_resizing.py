@@ -105,6 +105,7 @@ def test_a_larger_window_makes_no_pass_due() -> None:
     assert memory.get_messages() == view
 
 
+@pytest.mark.slow
 def test_a_larger_window_shows_again_half_as_many_messages_as_make_a_pass_due() -> None:
     store = InMemorySessionStore()
     memory = sized(SMALL, msg_threshold=40, store=store, session_id="42")

@@ -546,6 +546,7 @@ def opened_with(text: str) -> AutoContextMemory:
 LARGE = "".join(f"{n}: {'the build of part ' * (n % 7)}passed.\n" for n in range(60_000))
 
 
+@pytest.mark.slow
 def test_of_a_message_that_no_such_window_holds_a_sample_is_counted() -> None:
     memory = opened_with(LARGE)
     report = memory.compress_if_needed()

@@ -102,6 +102,7 @@ def test_the_collector_runs_while_a_users_counter_is_asked() -> None:
     assert not counter.paused
 
 
+@pytest.mark.slow
 def test_the_collector_pauses_while_a_pass_plans_on_many_messages() -> None:
     memory = AutoContextMemory(AutoContextConfig(max_token=4_000, msg_threshold=50))
     memory.add_messages(conversation(rounds=400))

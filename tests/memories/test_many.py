@@ -115,6 +115,7 @@ def test_a_damaged_block_is_made_anew(store) -> None:
         assert len(found(again, "machine 77")) == 5
 
 
+@pytest.mark.slow
 def test_a_search_reads_as_many_rows_at_every_size(tmp_path) -> None:
     read = []
     for count in (MOST, 4 * MOST):

@@ -127,6 +127,7 @@ def test_rendering_twice_gives_the_same(messages: list[Msg], budget: int) -> Non
     assert repr([getattr(ledger, name) for name in facts]) == before
 
 
+@pytest.mark.slow
 def test_what_earlier_notes_worked_out_changes_no_later_note() -> None:
     messages = long_work(16)
     ledger = WorkLedger.of(messages[:-12])
@@ -334,6 +335,7 @@ def test_what_a_tool_says_does_not_stand_for_the_user() -> None:
     assert "Stop." in told
 
 
+@pytest.mark.slow
 def test_a_note_about_few_messages_costs_as_much_in_a_long_history() -> None:
     def cost(steps: int) -> int:
         ledger = WorkLedger.of(long_work(steps))
@@ -355,6 +357,7 @@ SHORT: dict[str, Callable[[int], list[Msg]]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("counter", COUNTERS)
 @pytest.mark.parametrize("what", SHORT)
 def test_a_note_of_short_messages_is_written_in_a_few_steps(what: str, counter: str) -> None:
@@ -372,6 +375,7 @@ def test_a_note_of_short_messages_is_written_in_a_few_steps(what: str, counter: 
         assert whole <= 15  # once for each sentence that has to go, it was some hundreds
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", SHORT)
 def test_the_cost_of_a_note_grows_with_its_short_messages(what: str) -> None:
     def cost(n: int) -> int:

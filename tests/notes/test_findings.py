@@ -85,6 +85,7 @@ def without_model() -> tuple[AutoContextMemory, list[Msg]]:
     return read_all(16_000, None)
 
 
+@pytest.mark.slow
 def test_of_a_few_logs_every_finding_stands_in_the_last_context() -> None:
     memory, _ = read_all(16_000, None, logs=9)
     assert memory.get_compression_events()

@@ -46,7 +46,7 @@ def calls_of(name: str, module: Any, monkeypatch: pytest.MonkeyPatch, during: Ca
     return found
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "reads"), [(deeds, "telling"), (speech, "_remark")])
 def test_a_pass_reads_what_is_new(module: Any, reads: str, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = AutoContextMemory(AutoContextConfig(msg_threshold=60, last_keep=6))

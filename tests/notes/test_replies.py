@@ -143,6 +143,7 @@ FAILED = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("failed", "then", "done"), FAILED)
 @pytest.mark.parametrize("between", [0, 2])
 def test_a_failure_is_not_the_last_word_where_a_later_answer_in_few_words_follows(

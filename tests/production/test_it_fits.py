@@ -327,6 +327,7 @@ def test_thousands_of_adds_take_a_bounded_number_of_passes_and_model_calls() -> 
     assert len(memory.get_original_memory_msgs()) == adds
 
 
+@pytest.mark.slow
 def test_folding_keeps_one_note_however_long_the_conversation_gets() -> None:
     memory = AutoContextMemory(small(msg_threshold=40, max_token=50_000), ScriptedModel("In short."))
     reports = with_reports(memory)

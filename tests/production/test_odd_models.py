@@ -125,6 +125,7 @@ DRIVERS: dict[str, Callable[[AutoContextMemory], Any]] = {
 }
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("answer", ANSWERS)

@@ -215,6 +215,7 @@ def test_of_a_very_long_message_as_much_stays_as_there_is_room_for() -> None:
     assert 1_200_000 < len(kept) <= 1_310_000
 
 
+@pytest.mark.slow
 def test_a_message_with_images_is_cut_once() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
     images = [ImageBlock(source={"type": "url", "url": f"https://example.org/{n}.png"}) for n in range(2)]

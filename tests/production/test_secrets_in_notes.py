@@ -293,6 +293,7 @@ def test_a_log_line_without_a_secret_keeps_its_arguments(caplog: pytest.LogCaptu
     assert caplog.records[0].msg == "session %r of %d"
 
 
+@pytest.mark.slow
 def test_a_hook_changes_no_pin() -> None:
     """Whether a message is pinned when a pass first reads it says nothing about later ones."""
     for hook in (None, redact_secrets):

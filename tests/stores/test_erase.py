@@ -343,6 +343,7 @@ READ = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("loaded", [False, True], ids=["added", "loaded"])
 @pytest.mark.parametrize("named", [True, False], ids=["named", "nameless"])
 @pytest.mark.parametrize("way", READ)

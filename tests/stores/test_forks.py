@@ -86,6 +86,7 @@ def test_row_08_a_child_does_not_wait_for_a_pass_of_its_parent(tmp_path):
     run("pass", tmp_path / "a.db", 2)
 
 
+@pytest.mark.slow
 def test_forked_processes_have_batch_numbers_of_their_own():
     """Equal ones would let an append of one pass for an earlier attempt of the other's."""
     code = (

@@ -127,6 +127,7 @@ class Overtaken(InMemorySessionStore):
         super().append(session, entries, after=after)
 
 
+@pytest.mark.slow
 def test_a_writer_on_a_slow_machine_tries_as_often_as_on_a_quick_one(monkeypatch):
     monkeypatch.setattr(journal, "_PATIENCE", 0)  # each attempt takes longer
     monkeypatch.setattr(journal, "_LONGEST_WAIT", 0.001)

@@ -217,6 +217,7 @@ def test_a_longer_name_names_another_file(text: str) -> None:
     assert named_in(f"{text} and prices.csv.", "data/prices.csv")
 
 
+@pytest.mark.slow
 def test_it_can_be_switched_off_and_extended() -> None:
     text = rules(300)
     work = [read("/srv/AGENTS.md", text), read("/srv/.cursor/rules/style.mdc", text), *map(coding, range(80))]
@@ -372,6 +373,7 @@ def test_what_stays_is_whole_takes_a_tenth_and_has_each_text_of_a_file_once(read
         assert texts == ([text] if COUNT(tool_result("c", text)) <= 500 else []) or COUNT(tool_result("c", text)) > 480
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_pass_leaves_what_stays_as_it_is(data: st.DataObject) -> None:
     steps = st.sampled_from((coding, shop, checks))
@@ -383,6 +385,7 @@ def test_a_pass_leaves_what_stays_as_it_is(data: st.DataObject) -> None:
     assert_valid_chat(memory.messages)
 
 
+@pytest.mark.slow
 def test_calls_of_the_same_message_are_shortened_all_the_same() -> None:
     call = tool_call("Read", {"file_path": "/s/AGENTS.md"}, id="a")
     more = ToolUseBlock(id="b", name="Write", input={"file_path": "/s/x.py", "content": "x = 1\n" * 900})

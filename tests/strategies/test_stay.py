@@ -126,6 +126,7 @@ def back_to_earlier(steps: int) -> st.SearchStrategy[list[int]]:
     return st.tuples(*(st.integers(0, n) for n in range(steps))).map(list)
 
 
+@pytest.mark.slow
 @given(back_to_earlier(10))
 @settings(max_examples=4, deadline=None)
 def test_reloaded_pages_take_a_quarter_of_the_window_at_most_and_lead_back_in_one_step(reloads: list[int]) -> None:

@@ -395,6 +395,7 @@ SECTIONS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", SECTIONS)
 @pytest.mark.parametrize("name", ["src/pool_{0}.py", "Rechnungen/Kunde {0}.txt", "第{0}章.md"])
 def test_lines_of_several_files_stand_under_their_own(kind: str, name: str) -> None:
@@ -1051,6 +1052,7 @@ def test_the_line_that_is_like_no_other_stays_in_a_record_too(odd: str) -> None:
         assert odd in excerpt(text, 600, worth).text
 
 
+@pytest.mark.slow
 def test_the_pieces_of_a_long_text_are_not_kept() -> None:
     short, long = "\n".join(map(str, range(2_000))), "\n".join(map(str, range(20_000)))
     assert pieces(short) is pieces(short)

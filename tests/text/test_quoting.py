@@ -119,6 +119,7 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
     assert quoted(text) == text
 
 
+@pytest.mark.slow
 def test_nothing_unseen_hides_a_head_behind_it() -> None:
     ignorable = regex.compile(r"\p{Default_Ignorable_Code_Point}")
     unseen = [c for c in map(chr, range(sys.maxunicode + 1)) if is_hidden(c) or c.isspace() or ignorable.match(c)]
