@@ -15,8 +15,6 @@ from autocontext.history.log import Log
 from autocontext.history.view import View
 from autocontext.messages import is_pinned
 from autocontext.plan import PlanLike
-from autocontext.strategies.images import Images, over_limit
-from autocontext.strategies.provider_compaction import ProviderCompaction
 
 if TYPE_CHECKING:
     from autocontext.notes.writer import NoteWriter
@@ -137,8 +135,11 @@ class PassOptions:
 
 def due_anyway(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool:
     """Whether a provider's compaction, or images or bytes, call for a pass, whatever the tokens of the view."""
-    if log.compactions and ProviderCompaction(config).propose(View(log.view_ids, log.view_messages)):
-        return True
+    if log.compactions:
+        from autocontext.strategies.provider_compaction import ProviderCompaction  # noqa: PLC0415 (see `pass_run`)
+
+        if ProviderCompaction(config).propose(View(log.view_ids, log.view_messages)):
+            return True
     return images_due(log, token_sum, config)
 
 
@@ -147,9 +148,12 @@ def images_due(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool
     if config.max_images is None and config.max_request_bytes is None:
         return False
     request = token_sum.request
-    if not over_limit(request.total(), config):
+    if not (request.total().images or request.total().may_leave):
         return False
-    return bool(Images(config, request.of).leaving(View(log.view_ids, log.view_messages)))
+    from autocontext.strategies.images import Images, over_limit  # noqa: PLC0415 (see `pass_run`)
+
+    view = View(log.view_ids, log.view_messages)
+    return over_limit(request.total(), config) and bool(Images(config, request.of).leaving(view))
 
 
 def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:

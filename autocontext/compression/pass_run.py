@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from autocontext.compression.accounting import price, untouched
-from autocontext.compression.engine import Pass, compress
 from autocontext.compression.limits import PassOptions, due
 from autocontext.compression.lock import LockHolder, PassLock, inside
 from autocontext.compression.questions import Ask
@@ -25,6 +24,7 @@ from autocontext.requests import Answer, Usage
 from autocontext.tokens import VocabularyCounter
 
 if TYPE_CHECKING:
+    from autocontext.compression.engine import Pass
     from autocontext.notes.work import WorkLedger
 
 
@@ -149,7 +149,9 @@ class PassRun:
 
     def _start(self) -> Pass | CompressionReport:
         """The pass, on a fork made now; the report when none is due."""
-        from autocontext.notes.work import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
+        # Imported here, with the strategies: what only passes need costs what `import autocontext` spares.
+        from autocontext.compression.engine import compress  # noqa: PLC0415
+        from autocontext.notes.work import WorkLedger  # noqa: PLC0415
 
         context, config = self._context, self.options.config
         with self._recorder.lock:

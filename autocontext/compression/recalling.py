@@ -57,15 +57,7 @@ class Recaller:
         view = View(log.view_ids, log.view_messages, token_sum.count)
         count = token_sum.counter.count
         redaction = Redaction(config.redact)
-        recall = Recall(
-            log,
-            new,
-            room,
-            count=count,
-            redaction=redaction,
-            names=names,
-            pauses=pauses,
-        )
+        recall = Recall(log, new, room, count=count, redaction=redaction, names=names, pauses=pauses)
         edits = [build(p, [], strategy=Recall.name, redact=redaction.text) for p in recall.propose(view)]
         if not edits:  # nothing was counted until here
             return None

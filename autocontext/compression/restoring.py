@@ -14,7 +14,6 @@ from autocontext.history.undoing import still_held, undo_entry
 from autocontext.history.view import View
 from autocontext.messages import COMPACTION, ENCRYPTED, Msg
 from autocontext.requests import Usage
-from autocontext.strategies.provider_compaction import ProviderCompaction
 
 
 def is_readable(msg: Msg, provider: str) -> bool:
@@ -28,6 +27,8 @@ def restore_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) ->
 
     A compaction stays if its originals are not in this memory.
     """
+    from autocontext.strategies.provider_compaction import ProviderCompaction  # noqa: PLC0415 (see `pass_run`)
+
     fork = log.fork()
     entries: list[Entry] = [entry for uuid, place in _compacted(log) if (entry := _restored(fork, uuid, place))]
     counts = token_sum.fork(fork)

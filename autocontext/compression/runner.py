@@ -79,7 +79,8 @@ _OWN_PASS = "this code is part of the running pass, or blocks its event loop: wa
 
 Listener = Callable[[CompressionReport], Any]
 
-import_before_fork("autocontext.notes.page", "autocontext.models.extractive")  # what the first pass imports
+# What the first pass imports.
+import_before_fork("autocontext.compression.engine", "autocontext.notes.page", "autocontext.models.extractive")
 part_at_fork(PAUSES)
 
 

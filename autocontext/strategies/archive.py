@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.numbering import names, short_list
@@ -11,10 +11,8 @@ from autocontext.history.proposals import Proposal
 from autocontext.history.runs import Runs
 from autocontext.history.view import Span, View
 from autocontext.messages import is_note, is_pinned
+from autocontext.notes.writer import NoteWriter
 from autocontext.text import rendering
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
 
 ARCHIVED_BY_AGENT = "ARCHIVED_BY_AGENT"
 _SHARE = 0.2

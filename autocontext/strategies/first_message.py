@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import Proposal
 from autocontext.history.view import View
 from autocontext.messages import Msg, is_note, is_pinned, is_recall, is_user_turn
+from autocontext.notes.sentences import is_output
+from autocontext.notes.writer import NoteWriter
 from autocontext.strategies.pastes import PASTE_SHORTENED, shortened, text_tokens
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
 
 FIRST_MESSAGE_SHORTENED = "FIRST_MESSAGE_SHORTENED"
 _SHARE = 0.45
@@ -95,7 +92,5 @@ def _answers(m: Msg) -> bool:
 
 def _latest_request(view: View) -> int:
     """Where the user's latest message stands that is not what a terminal has printed; -1 for none."""
-    from autocontext.notes.sentences import is_output  # noqa: PLC0415 (not needed before the first pass)
-
     users = (i for i in range(view.latest_user, -1, -1) if is_user_turn(view.messages[i]))
     return next((i for i in users if not is_output(view.messages[i].text)), view.latest_user)

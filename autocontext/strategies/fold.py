@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import is_note
+from autocontext.notes.writer import NoteWriter
 from autocontext.strategies.selection import stays
 from autocontext.text import rendering
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
 
 OLDEST_ROUNDS_FOLD = "OLDEST_ROUNDS_FOLD"
 _LEAST_MESSAGES = 2

@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import IMAGES_LEFT_OUT
 from autocontext.history.proposals import Proposal
 from autocontext.history.view import View
 from autocontext.messages import FILE, ImageBlock, Msg, TextBlock
+from autocontext.notes.writer import NoteWriter
 from autocontext.strategies.selection import stays
 from autocontext.text import rendering
 from autocontext.tokens.media import described
 from autocontext.tokens.request_size import Place, RequestSize, block_size, data_in, is_image
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
 
 TOKENS_OF_LINE = 160
 """A line may cost more tokens than its image, as some counters count images; at most this."""

@@ -9,16 +9,15 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.view import View
 from autocontext.messages import ToolResultBlock, ToolUseBlock, leaves
+from autocontext.notes.calls import looks
+from autocontext.notes.instructions import Instructions, files_read, instructions_of, named_in
+from autocontext.notes.readings import Outline
 from autocontext.text import rendering
 from autocontext.text.failures import is_failure
-
-if TYPE_CHECKING:
-    from autocontext.notes.instructions import Instructions
 
 _SHARE = 10
 """They take at most the window's tokens divided by this."""
@@ -59,8 +58,6 @@ def instructions(config: AutoContextConfig, view: View) -> Mapping[str, frozense
 
 def _named(view: View) -> list[str]:
     """The names of files that were read and that the system text names."""
-    from autocontext.notes.instructions import files_read, named_in  # noqa: PLC0415 (as below)
-
     system = "\n".join(m.text for m in view.messages if m.role == "system")
     paths = dict.fromkeys(path for pair in view.answers for path in files_read(pair.use)) if system else ()
     return [name for path in paths if (name := named_in(system, path))]
@@ -92,9 +89,6 @@ def _newest(view: View, sources: tuple[str, ...]) -> Iterator[_Reading]:
 
 def _readings(view: View, sources: tuple[str, ...]) -> Iterator[_Reading]:
     """All readings that have succeeded, in the order of their results."""
-    # Imported here: what the notes need is not needed before the first pass.
-    from autocontext.notes.instructions import instructions_of  # noqa: PLC0415
-
     named = tuple(_named(view))
     for call, use, result, k, block in view.answers:
         own = instructions_of(use, sources)
@@ -106,8 +100,6 @@ def _readings(view: View, sources: tuple[str, ...]) -> Iterator[_Reading]:
 
 def _stands_for(view: View, newer: _Reading, older: _Reading) -> bool:
     """Whether a newer reading shows what the same file says now."""
-    from autocontext.notes.readings import Outline  # noqa: PLC0415 (as above)
-
     if not newer.what.covers(older.what):
         return False
     if not newer.whole or newer.output.output == older.output.output:
@@ -136,8 +128,6 @@ def _changed_since(view: View, reading: _Reading) -> bool:
 
 def _is_changed(uses: Iterable[ToolUseBlock], names: Collection[str]) -> bool:
     """Whether one of these calls has one of the names in its arguments and does not only look."""
-    from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
-
     did = (use for use in uses if not looks(use.name, use.input))
     return any(name in text for use in did for text in leaves(use.input) for name in names)
 

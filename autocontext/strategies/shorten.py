@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import SHORTENED
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import Answered, View
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_note, is_pinned, is_user_turn, leaves, texts_in
+from autocontext.notes.sentences import is_output
+from autocontext.notes.writer import NoteWriter
 from autocontext.strategies.in_hand import in_hand
 from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL, recent, results_of, stays
@@ -25,9 +27,6 @@ from autocontext.text import rendering
 from autocontext.text.excerpts import Excerpt, Excerpts, without_number
 from autocontext.text.quoting import quoted
 from autocontext.text.reformatting import reformatted
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
 
 _LEAST, _MOST = 240, 2_000
 """Characters that are kept of a result, in small and in large windows."""
@@ -348,8 +347,6 @@ class Shorten:
         if is_note(m):
             return {}
         if is_user_turn(m):
-            from autocontext.notes.sentences import is_output  # noqa: PLC0415 (not needed before the first pass)
-
             return {MESSAGE_TEXT: m.text} if len(m.text) > self._characters and is_output(m.text) else {}
         return results_of(m, self._spared.get(m.id, ()))
 
