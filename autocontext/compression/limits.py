@@ -12,7 +12,6 @@ from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionReport
 from autocontext.history.log import Log
-from autocontext.history.view import View
 from autocontext.messages import is_pinned
 from autocontext.plan import PlanLike
 
@@ -127,8 +126,8 @@ class PassOptions:
     """Run although no limit is reached, since it costs less than it saves."""
     cold: bool = False
     """Whether the provider's cache has expired."""
-    window: int | None = None
-    """The memory's window in tokens, if this pass has another one; None: that of `config`."""
+    window: int = 0
+    """The memory's window in tokens, if this pass has another one; 0: that of `config`."""
     only: Callable[[NoteWriter], Strategy] | None = None
     """Makes the one strategy of this pass, which runs although no limit is reached and in place of all others."""
 
@@ -138,7 +137,7 @@ def due_anyway(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool
     if log.compactions:
         from autocontext.strategies.provider_compaction import ProviderCompaction  # noqa: PLC0415 (see `pass_run`)
 
-        if ProviderCompaction(config).propose(View(log.view_ids, log.view_messages)):
+        if ProviderCompaction(config).propose(log.view()):
             return True
     return images_due(log, token_sum, config)
 
@@ -152,8 +151,7 @@ def images_due(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool
         return False
     from autocontext.strategies.images import Images, over_limit  # noqa: PLC0415 (see `pass_run`)
 
-    view = View(log.view_ids, log.view_messages)
-    return over_limit(request.total(), config) and bool(Images(config, request.of).leaving(view))
+    return over_limit(request.total(), config) and bool(Images(config, request.of).leaving(log.view()))
 
 
 def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:
@@ -195,10 +193,10 @@ class Target:
 
     def _fixed(self) -> int:
         """Tokens of what stays in this pass, whatever the rest is."""
-        view, count = View(self._log.view_ids, self._log.view_messages), self._token_sum.count
+        view = self._log.view(self._token_sum.count)
         places = [i for i, m in enumerate(view.messages) if i == view.first_user or m.role == "system" or is_pinned(m)]
         places += takewhile(lambda i: view.messages[i].role == "tool", reversed(range(len(view))))
-        return self._token_sum.overhead + sum(count(view.ids[i], view.messages[i]) for i in places)
+        return self._token_sum.overhead + sum(view.tokens(i, i + 1) for i in places)
 
 
 class PassBudget:

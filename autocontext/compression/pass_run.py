@@ -24,7 +24,7 @@ from autocontext.requests import Answer, Usage
 from autocontext.tokens import VocabularyCounter
 
 if TYPE_CHECKING:
-    from autocontext.compression.engine import Pass
+    from autocontext.compression.engine import Steps
     from autocontext.notes.work import WorkLedger
 
 
@@ -96,7 +96,7 @@ class PassRun:
         """All that the model has answered."""
         self._fork: LogFork | None = None
         self._ledger: WorkLedger | None = None
-        self._steps: Pass | None = None
+        self._steps: Steps[CompressionReport] | None = None
 
     def steps(self) -> Generator[Ask, list[Answer], CompressionReport]:
         """The whole pass, as a flow that is sent the answers to each Ask; one that lost the lock reports `busy`."""
@@ -125,7 +125,7 @@ class PassRun:
             size = self._undisturbed()
             try:
                 while not isinstance(step := collector_paused(size, partial(steps.send, sent)), Ask):
-                    sent = None if self._commit(step.entry) else False
+                    sent = None if self._commit(step) else False
             except StopIteration as done:
                 self._rebase()
                 self.report = done.value
@@ -147,7 +147,7 @@ class PassRun:
         cost = price(used, self.options.config)
         return report.model_copy(update={"model_calls": calls, "usage": used, "cost": cost})
 
-    def _start(self) -> Pass | CompressionReport:
+    def _start(self) -> Steps[CompressionReport] | CompressionReport:
         """The pass, on a fork made now; the report when none is due."""
         # Imported here, with the strategies: what only passes need costs what `import autocontext` spares.
         from autocontext.compression.engine import compress  # noqa: PLC0415

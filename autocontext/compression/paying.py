@@ -56,11 +56,11 @@ class PassCost:
 def pass_cost(
     config: AutoContextConfig,
     before: View,
-    *,
     tokens_before: int,
     tokens_after: int,
-    first_changed: int,
     overhead: int,
+    *,
+    first_changed: int,
     cold: bool,
     notes: float,
 ) -> PassCost:
@@ -155,23 +155,14 @@ class PromptCache:
 
     def _price(self, *, cold: bool, asks: bool) -> float:
         """What a pass that reaches the target would add to the cost of the next request."""
-        view = View(self._log.view_ids, self._log.view_messages, self._token_sum.count)
-        total = self._token_sum.total()
-        notes = 0.0
+        view = self._log.view(self._token_sum.count)
+        total, left, notes = self._token_sum.total(), self._target.tokens, 0.0
         if asks and self._config.prices is not None:
             out = int(self._config.max_token * min(_SUMMARY, self._config.note_ratio))
-            used = Usage(input_tokens=total - self._target.tokens, output_tokens=out)
+            used = Usage(input_tokens=total - left, output_tokens=out)
             notes = self._config.prices.summaries(used)
-        return pass_cost(
-            self._config,
-            view,
-            tokens_before=total,
-            tokens_after=self._target.tokens,
-            first_changed=view.first_user + 1,
-            overhead=self._token_sum.overhead,
-            cold=cold,
-            notes=notes,
-        ).extra
+        tokens, changed = (total, left, self._token_sum.overhead), view.first_user + 1
+        return pass_cost(self._config, view, *tokens, first_changed=changed, cold=cold, notes=notes).extra
 
 
 def _seconds(timestamp: str) -> float | None:

@@ -6,7 +6,7 @@ same state, and a crash between two entries leaves the state after the first.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from copy import copy
 from itertools import count
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from autocontext.history.entries import (
 )
 from autocontext.history.recorded import First, Messages, Recorded, Stored
 from autocontext.history.runs import Runs
+from autocontext.history.view import View
 from autocontext.messages import Msg, compacted_by, interned, is_ledger, is_recall, with_pin
 
 LEAST_PREFIX = 8
@@ -128,6 +129,15 @@ class Log:
         if self._view_messages is None:
             self._view_messages = [self.pins.get(id_) or self.messages[id_] for id_ in self.view_ids]
         return self._view_messages
+
+    @property
+    def in_view(self) -> zip[tuple[str, Msg]]:
+        """The messages in view with their ids, in order."""
+        return zip(self.view_ids, self.view_messages, strict=True)
+
+    def view(self, tokens: Callable[[str, Msg], int] | None = None) -> View:
+        """The working view as it is now, with this counter."""
+        return View(self.view_ids, self.view_messages, tokens)
 
     def record(self, entry: Entry) -> ViewChange:
         """Append an entry, update the readings, and return how the view changed."""
@@ -345,7 +355,7 @@ class Log:
 
     def note_of(self, uuid: str) -> str | None:
         """Id of the note in view for an offload entry; None if it is no longer in view."""
-        for id_, m in zip(self.view_ids, self.view_messages, strict=True):
+        for id_, m in self.in_view:
             if id_ in self.replaced and m.origin is not None and m.origin.uuid == uuid:
                 return id_
         return None

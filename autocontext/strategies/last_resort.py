@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import View
-from autocontext.messages import Msg, is_note, is_pinned, is_user_turn, own_text, texts_in
-from autocontext.strategies.instructions import instructions
+from autocontext.messages import is_note, is_pinned, is_user_turn, own_text, texts_in
 from autocontext.strategies.selection import results_of
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
@@ -52,14 +51,11 @@ class Previews:
         self.users = users
         self._share = 2 if unread else 1
         """How much longer a result may be than other texts: what the agent has asked for is new to it."""
-        self._spared: Mapping[str, frozenset[int]] = {}
-        """Results that stay as they are."""
         self.name = "last_resort_unread" if unread else "last_resort_previews"
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message per message with a long text."""
         first, stop = (view.unread, len(view)) if self.unread else (0, view.unread)
-        self._spared = instructions(self.config, view)
         candidates = [i for i in range(first, stop) if self._is_candidate(view, i)]
         limit = self._limit(view, candidates)
         return [p for i in candidates if (p := self._shorten(view, i, limit)) is not None]
@@ -72,7 +68,7 @@ class Previews:
     def _limit(self, view: View, candidates: list[int]) -> int:
         """The length, in characters, to which all longer texts are cut."""
         messages = [view.messages[i] for i in candidates]
-        lengths = [len(text) for m in messages for text in self._results(m).values()]
+        lengths = [len(text) for m in messages for text in results_of(self.config, view, m).values()]
         own = [len(own_text(m)) for m in messages]
         own += [len(text) for m in messages for use in m.tool_uses for text in texts_in(use.input)]
         tokens = sum(view.tokens(i, i + 1) for i in candidates)
@@ -89,7 +85,8 @@ class Previews:
 
     def _shorten(self, view: View, i: int, limit: int) -> Proposal | None:
         m, own, number = view.messages[i], max(LEAST, limit // self._share), self._number_at(view, i)
-        texts = {k: (text, limit) for k, text in self._results(m).items()} | {MESSAGE_TEXT: (own_text(m), own)}
+        texts = {k: (text, limit) for k, text in results_of(self.config, view, m).items()}
+        texts[MESSAGE_TEXT] = own_text(m), own
         blocks: dict[int, str | Question] = {
             k: self._shorter(view, i, rendering.untagged(text), most, number)
             for k, (text, most) in texts.items()
@@ -121,7 +118,3 @@ class Previews:
             return rendering.head_and_tail(text, limit) + rest
         shown = quoted(short.text) if short.reformatted else short.text
         return f"{shown}\n{rendering.left_out(number, short)}"
-
-    def _results(self, m: Msg) -> dict[int, str]:
-        """By place in the message, the results that may be cut."""
-        return results_of(m, self._spared.get(m.id, ()))

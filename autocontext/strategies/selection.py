@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,8 +44,9 @@ def is_large(text: str, config: AutoContextConfig) -> bool:
     return len(text) > limit or (2 * len(text) > limit and utf16_length(text) > limit)
 
 
-def results_of(m: Msg, spared: Container[int] = ()) -> dict[int, str]:
-    """By place in a message, its results that are not spared."""
+def results_of(config: AutoContextConfig, view: View, m: Msg) -> dict[int, str]:
+    """By place in a message, its results but for instructions."""
+    spared = instructions(config, view).get(m.id, ())
     return {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock) and k not in spared}
 
 
