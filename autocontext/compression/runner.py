@@ -127,7 +127,6 @@ class PassRunner:
         self._token_sum, self._config, self._lock = token_sum, config, recorder.lock
         self._context = PassContext(recorder, token_sum)
         self._pass_lock = self._context.pass_lock
-        self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._asker = Asker(model, config)
         self._loading, self._loads_ahead = loading, False
         self._cache = PromptCache(recorder.log, token_sum, config, clock)
@@ -176,7 +175,6 @@ class PassRunner:
     def resize(self, config: AutoContextConfig) -> None:
         """Go by another configuration from the next pass on. Use it under the lock."""
         self._config = self._asker.config = config
-        self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._token_sum.resize(config.max_token)
         self._cache.resize(config)
         self.restart()
@@ -367,7 +365,7 @@ class PassRunner:
             return tokens.reaches(self._config.max_token + 1) or due_anyway(log, tokens, self._config)
 
     def _due(self, *, early: bool = False) -> bool:
-        limits = self._early_limits if early else self._limits
+        limits = Limits.of(self._config, early=early)
         with self._lock:
             # First the comparisons alone, as every turn makes them.
             near = self._log.compactions or limits.reached(self._log, self._token_sum)
@@ -494,21 +492,13 @@ class PassRunner:
 
     def _tell_failure(self) -> None:
         """Warn once of a model that fails: notes go on without it, so nobody would see it otherwise."""
-        if self._asker.failed:
-            problem = self._asker.last_failure
-            self._warn_once(_MODEL_FAILED, self._asker.name, problem, way_out(problem))
+        health = self._asker.health
+        if health.failed:
+            self._warn_once(_MODEL_FAILED, health.model, health.last_failure, way_out(health.last_failure))
 
     def health(self, *, store: Literal["none", "in step", "behind"]) -> Health:
         """How the model has done so far."""
-        asker = self._asker
-        return Health(
-            model=asker.name,
-            answered=asker.answered,
-            failed=asker.failed,
-            last_failure=asker.last_failure,
-            failing=asker.failing,
-            store=store,
-        )
+        return self._asker.health.model_copy(update={"store": store})
 
     def _options(self, max_token: int | None = None, *, goes_further: bool = False, **options: Any) -> PassOptions:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
@@ -558,14 +548,9 @@ class PassRunner:
             self._loading.start()
             await in_thread(self._loading.wait)
         if waiting := await self.locked(lambda: self._token_sum.waiting(_COUNTED_IN_THREAD)):
-            measure = self._token_sum.measure
+            measure, learn = self._token_sum.measure, self._token_sum.learn
             counted = await in_thread(lambda: [(id_, msg, measure(msg, bound)) for id_, msg, bound in waiting])
-
-            def learn() -> None:
-                for id_, msg, tokens in counted:
-                    self._token_sum.learn(id_, msg, tokens)
-
-            await self.locked(learn)
+            await self.locked(lambda: [learn(*one) for one in counted])
 
     def _counts_matter(self) -> bool:
         """Whether the view may be so large that its tokens have to be known."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from autocontext.errors import Conflict
 from autocontext.events import CompressionReport
 from autocontext.history.edits import NO_GAIN
 from autocontext.history.entries import Entry
@@ -15,9 +14,6 @@ from autocontext.history.undoing import undo_entry
 from autocontext.steering.parts import BUSY, MemoryParts, Refusal, counted
 from autocontext.strategies.archive import Archive
 from autocontext.tools import as_text
-
-_ATTEMPTS = 5
-"""How often a restore begins again after another process has written to the session."""
 
 
 def archive(memory: MemoryParts, messages: Any, reason: Any) -> str:
@@ -53,16 +49,15 @@ def _why(report: CompressionReport) -> str:
 
 def restore(memory: MemoryParts, messages: Any) -> str:
     """Put back the originals of messages that a note or a preview stands for."""
-    for _ in range(_ATTEMPTS):
-        with memory.lock:
-            numbers = memory.numbers(messages)
-            entries, answer = _plan(memory, numbers)
-            try:
-                memory.journal.commit(*entries)
-            except Conflict:
-                continue  # the journal has taken over what the other process wrote
-            return answer
-    raise Refusal("other processes keep writing to this conversation; call the tool again.")
+    answer = ""
+
+    def entries() -> list[Entry]:
+        nonlocal answer
+        entries, answer = _plan(memory, memory.numbers(messages))
+        return entries
+
+    memory.journal.commit_anew(entries)
+    return answer
 
 
 def _plan(memory: MemoryParts, numbers: Runs) -> tuple[list[Entry], str]:
