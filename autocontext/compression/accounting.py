@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +16,7 @@ from autocontext.compression.receipt import receipt
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionEvent, CompressionReport, Outcome, RefusedEdit, StrategyReport
-from autocontext.history.edits import Applied, Edit
+from autocontext.history.edits import NO_GAIN, Applied, Edit
 from autocontext.history.entries import Edited
 from autocontext.history.log import Log
 from autocontext.history.redacting import shown
@@ -43,22 +44,21 @@ class StrategyOutcome:
 
     def report(self, name: str) -> StrategyReport:
         """The strategy's entry in the report."""
+        no_answer = f"the model gave no usable answer: {self.problem}"
         if self.applied is not None and self.applied.edits:
             count = sum(len(e.ids) for e in self.applied.edits)
             reason = f"replaced {count} messages in {len(self.applied.edits)} edits"
-            if self.problem:
-                reason += f"; the model gave no usable answer: {self.problem}"
+            reason += f"; {no_answer}" if self.problem else ""
             return StrategyReport(name=name, applied=True, reason=reason, tokens_saved=self.applied.saved)
-        return StrategyReport(name=name, applied=False, reason=self._why_nothing())
-
-    def _why_nothing(self) -> str:
         if not self.proposed:
-            return self.fault or "nothing to do"
-        if self.unanswered:
-            return f"the model gave no usable answer: {self.problem}"
-        if self.applied is not None and self.applied.refused:
-            return f"refused: {self.applied.refused[0].reason}"
-        return "it would not make the context smaller"
+            reason = self.fault or "nothing to do"
+        elif self.unanswered:
+            reason = no_answer
+        elif self.applied is not None and self.applied.refused:
+            reason = f"refused: {self.applied.refused[0].reason}"
+        else:
+            reason = NO_GAIN
+        return StrategyReport(name=name, applied=False, reason=reason)
 
 
 class Account:
@@ -103,7 +103,8 @@ class Account:
 
     def report(self, outcome: Outcome, reason: str) -> CompressionReport:
         """The report about the pass."""
-        changed = self._first_changed()
+        pairs = enumerate(zip_longest(self._before.ids, self._log.view_ids[: len(self._before)]))
+        changed = next((i for i, (before, after) in pairs if before != after), None)
         return CompressionReport(
             outcome=outcome,
             reason=reason,
@@ -135,11 +136,6 @@ class Account:
         cost = pass_cost(config, self._before, *tokens, first_changed=changed, cold=self._options.cold, notes=notes)
         money = {} if config.prices is None else {"extra_cost": cost.extra, "saved_per_turn": cost.saving}
         return {"tokens_uncached": cost.uncached, "break_even_turn": cost.break_even, **money}
-
-    def _first_changed(self) -> int | None:
-        after = self._log.view_ids
-        pairs = enumerate(self._before.ids)
-        return next((i for i, id_ in pairs if i >= len(after) or after[i] != id_), None)
 
 
 def too_large(log: Log, token_sum: TokenSum, window: int) -> str:

@@ -77,7 +77,7 @@ def steps_of_pass(
     for step in planned:
         yield step
         if with_minimum and step is with_minimum[-1] and not always:
-            yield from [type(s)(config, 0, s.size.least) for s in with_minimum if s.size.left_small]
+            yield from [type(s)(config, 0, s.least) for s in with_minimum if s.left_small]
 
 
 def _built_in(

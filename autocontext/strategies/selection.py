@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autocontext.config import AutoContextConfig
+from autocontext.formats.call_ids import named_results
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, is_pinned, is_tool_message
@@ -20,12 +21,14 @@ _LEAST_ANSWER = 64
 
 
 @dataclass
-class SpanSize:
-    """Tokens of the spans that a strategy takes, and whether it has met one that is too small."""
+class OfSize:
+    """A strategy that takes spans of `least` tokens and more, but fewer than `below`."""
 
+    config: AutoContextConfig
     least: int
     below: int | None = None
     left_small: bool = False
+    """Whether it has met one that is too small."""
 
     def fits(self, tokens: int) -> bool:
         """Whether a span of so many tokens is taken."""
@@ -72,18 +75,10 @@ def stays(
 
 def _of_tools(view: View, tools: frozenset[str]) -> set[str]:
     """Ids of the messages with calls and results of these tools, which some frameworks name in the call only."""
-    called: dict[str, str] = {}
     found: set[str] = set()
-    for i, m in enumerate(view.messages):
-        names: set[str] = set()
-        for block in m.content:
-            if block.type == "tool_use":
-                called[block.id] = block.name
-                names.add(block.name)
-        for block in m.content:
-            if block.type == "tool_result":
-                names.add(block.name or called.get(block.id, ""))
-        if names and not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
+    for i, m in enumerate(named_results(view.messages, {})):
+        names = {*(use.name for use in m.tool_uses), *(result.name for result in m.tool_results)}
+        if not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
             found.add(m.id)
     return found
 
