@@ -27,7 +27,7 @@ def restore_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) ->
     """
     from autocontext.strategies.provider_compaction import ProviderCompaction  # noqa: PLC0415 (see `pass_run`)
 
-    fork = log.fork()
+    fork = log.as_it_is()
     entries: list[Entry] = [entry for uuid, place in _compacted(log) if (entry := _restored(fork, uuid, place))]
     counts = token_sum.fork(fork)
     view = fork.view(counts.count)
@@ -47,7 +47,7 @@ def enlarging_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) 
 
     What the agent has archived stays so, and images whose place a line has taken: a window is not what they lacked.
     """
-    fork = log.fork()
+    fork = log.as_it_is()
     counts = token_sum.fork(fork)
     entries: list[Entry] = []
     todo = list(fork.view_ids)
@@ -65,7 +65,7 @@ def enlarging_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) 
         places -= len(ids) - 1
         if tokens < 0 or places < 0:
             break
-        fork.record(entry)
+        fork.follow(entry)
         entries.append(entry)
         todo += ids
     return entries
@@ -87,5 +87,5 @@ def _restored(fork: Log, uuid: str, place: str | None) -> Restored | None:
     if before is None or not ids or any(number in in_view for number in fork.numbers(ids)):
         return None
     entry = Restored(uuid=uuid, note=before, ids=(*ids, before))
-    fork.record(entry)
+    fork.follow(entry)
     return entry

@@ -85,29 +85,19 @@ class Log:
         self.compactions: set[str] = set()
         """Ids of the added messages that hold a provider's compaction."""
 
-    def fork(self) -> Log:
-        """An independent copy of this log."""
-        fork = self._copied(but=("messages",))
-        fork.messages = self.messages.copy(fork.entries)
-        return fork
-
     def as_it_is(self) -> Log:
-        """A reading of this log as it is now, while others go on recording here: what only grows is not copied."""
-        growing = ("entries", "original")
-        now = self._copied(but=(*growing, "messages", "place"))
-        for name in growing:
-            reading = getattr(self, name)
-            setattr(now, name, First(len(reading), reading.__getitem__))
-        return now
+        """A reading of this log as it is now, while others go on recording here: what only grows is not copied.
 
-    def _copied(self, *, but: Container[str]) -> Log:
-        """A log with containers of its own, but for those of these names."""
+        It follows entries that add nothing, such as Restored, to see what they lead to.
+        """
         _ = self.view_messages  # read now, so that both hold the same objects: counts go by identity
-        new = copy(self)
+        now = copy(self)
         for name, reading in vars(self).items():
-            if name not in but and isinstance(reading, list | dict | set | Recorded):
-                setattr(new, name, reading.copy())
-        return new
+            if name in ("entries", "original"):
+                setattr(now, name, First(len(reading), reading.__getitem__))
+            elif name not in ("messages", "place") and isinstance(reading, list | dict | set):
+                setattr(now, name, reading.copy())
+        return now
 
     def renew(self, log: Log) -> ViewChange:
         """What `log.as_it_is()` was, as it is now; return how the view changed."""

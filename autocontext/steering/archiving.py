@@ -62,7 +62,7 @@ def restore(memory: MemoryParts, messages: Any) -> str:
 
 def _plan(memory: MemoryParts, numbers: Runs) -> tuple[list[Entry], str]:
     """What puts these messages back into the view, worked out on a copy of the log. Raises Refusal."""
-    log = memory.log.fork()
+    log = memory.log.as_it_is()
     there = memory.in_view()
     missing = [n for n in numbers if n not in there]
     if not missing:
@@ -74,7 +74,7 @@ def _plan(memory: MemoryParts, numbers: Runs) -> tuple[list[Entry], str]:
         entry = undo_entry(log, note)
         if entry is None:
             break
-        log.record(entry)
+        log.follow(entry)
         entries.append(entry)
         missing = [n for n in missing if log.original[n - 1] not in set(log.view_ids)]
     if missing:
