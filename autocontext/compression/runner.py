@@ -210,8 +210,7 @@ class PassRunner:
         elif self._due():
             self.run()
         self._recall()
-        self._requested()
-        self._tell()
+        self._read()
 
     async def abefore_reading(self) -> None:
         """The same for asynchronous callers."""
@@ -225,8 +224,7 @@ class PassRunner:
             self._start_task()
         if await self.locked(self._recalls):
             await in_thread(self._recall)
-        await self.locked(self._requested)
-        await self.locked(self._tell)
+        await self.locked(self._read)
 
     def _recalls(self) -> bool:
         return self._recaller.due(self._log, self._config)
@@ -277,10 +275,12 @@ class PassRunner:
             return "the last pass took out what it could, and the context has hardly grown since"
         return ""
 
-    def _tell(self) -> None:
-        """Warn of a missing reload tool, once, and of a view that is over the window, once until it fits again."""
+    def _read(self) -> None:
+        """A request follows. Warn of a missing reload tool, once, and of a view over the window, once until it fits."""
         with self._lock:
+            self.cache.requested()
             condensed = bool(self._log.events)
+        self._tell_calls()
         if self.lacks_reload and condensed:
             self._warn_once(_NO_RELOAD)
         if reason := self.overflow():
@@ -292,11 +292,6 @@ class PassRunner:
         if text not in self._told:
             self._told.add(text)
             _log.warning(text, self._conversation, *arguments)
-
-    def _requested(self) -> None:
-        with self._lock:
-            self.cache.requested()
-        self._tell_calls()
 
     def repeats(self) -> Repeats:
         """Whether the agent repeats itself after passes; reads the entries that are new since the last time."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from autocontext.errors import AutoContextError, StateError, short
@@ -23,19 +24,21 @@ _STORES = {
 
 def dump(log: Log) -> dict[str, Any]:
     """The state as a JSON object; `load` reads it back."""
+
+    def dicts(ids: Iterable[str]) -> list[dict[str, Any]]:
+        return [m.to_dict() for m in log.read(ids)]
+
     state = {
         "version": VERSION,
-        "working_memory_storage": [m.to_dict() for m in log.read(log.view_ids)],
-        "original_memory_storage": [m.to_dict() for m in log.read(log.original)],
-        "offload_context": {uuid: [m.to_dict() for m in log.read(ids)] for uuid, ids in log.offloads.items()},
+        "working_memory_storage": dicts(log.view_ids),
+        "original_memory_storage": dicts(log.original),
+        "offload_context": {uuid: dicts(ids) for uuid, ids in log.offloads.items()},
         "compression_events": [thaw(e.model_dump()) for e in log.events],
     }
-    referenced = {*log.view_ids, *log.original, *(id_ for ids in log.offloads.values() for id_ in ids)}
+    referenced = {*log.view_ids, *log.original, *chain.from_iterable(log.offloads.values())}
     # An undone note is not part of the state, so `replaced` must not name it.
     shared = {id_: ids for id_, ids in log.shared().items() if id_ in referenced}
-    if shared or any(
-        id_ != log.messages[id_].id for ids in (log.view_ids, log.original, *log.offloads.values()) for id_ in ids
-    ):
+    if shared or any(id_ != log.messages[id_].id for id_ in referenced):
         # Only the log's ids tell apart messages that were added with the same id, and say which note replaced which
         # messages of an entry that several compressions share.
         state["ids"] = {
