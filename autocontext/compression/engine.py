@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, get_args
 
 from autocontext.compression.accounting import Account, StrategyOutcome, edited, too_large
-from autocontext.compression.limits import PassBudget, PassOptions, images_due
+from autocontext.compression.limits import PassOptions, Target, images_due
 from autocontext.compression.questions import Ask, RequestBuilder, SummaryResult, write
 from autocontext.compression.token_sum import TokenSum
 from autocontext.errors import InvalidEdit, told
@@ -108,7 +108,7 @@ class _Engine:
             focus=options.focus,
             redaction=self.redaction,
         )
-        self.budget = PassBudget(log, token_sum, options)
+        self.budget = Target(log, token_sum, options.config, early=options.early)
         self.account = Account(log, token_sum, options)
         self.growth = Regrow(self.hand_over, self._room_to_grow)
         self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total(), options.config)

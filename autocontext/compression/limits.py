@@ -175,12 +175,11 @@ class Target:
     """
 
     def __init__(self, log: Log, token_sum: TokenSum, config: AutoContextConfig, *, early: bool = False) -> None:
-        self._log, self._token_sum = log, token_sum
-        limits = Limits.of(config, early=early)
-        self.messages = limits.messages * config.target_ratio
-        self.least = int(limits.tokens * config.target_ratio)
+        self._log, self._token_sum, self._max_token = log, token_sum, config.max_token
+        self.limits = Limits.of(config, early=early)
+        self.messages = self.limits.messages * config.target_ratio
+        self.least = int(self.limits.tokens * config.target_ratio)
         """The least number of tokens that `tokens` may be."""
-        self._trigger = limits.tokens
         self._seen = (-1, 0)
 
     @property
@@ -188,8 +187,9 @@ class Target:
         """Tokens that the view should be under."""
         if self._seen[0] != len(self._log.entries):
             self._seen = len(self._log.entries), self._fixed()
-        spared = min(self._trigger // 2, self._seen[1]) / max(1, self._trigger)
-        return self.least + int((self._trigger - self.least) * spared)
+        trigger = self.limits.tokens
+        spared = min(trigger // 2, self._seen[1]) / max(1, trigger)
+        return self.least + int((trigger - self.least) * spared)
 
     def _fixed(self) -> int:
         """Tokens of what stays in this pass, whatever the rest is."""
@@ -198,24 +198,13 @@ class Target:
         places += takewhile(lambda i: view.messages[i].role == "tool", reversed(range(len(view))))
         return self._token_sum.overhead + sum(view.tokens(i, i + 1) for i in places)
 
-
-class PassBudget:
-    """How far the view is from the target of a pass."""
-
-    def __init__(self, log: Log, token_sum: TokenSum, options: PassOptions) -> None:
-        self._log, self._token_sum = log, token_sum
-        self._max_token = options.config.max_token
-        self._just_under = int(self._max_token * _JUST_UNDER)
-        self.limits = Limits.of(options.config, early=options.early)
-        self._target = Target(log, token_sum, options.config, early=options.early)
-
     def excess(self) -> tuple[float, int]:
         """Messages and tokens over the target, the tokens by our own counter.
 
         Half a message where the view is at the target, and not under it.
         """
-        largest = ceil(self._target.messages) - 1
-        return len(self._log.view_ids) - largest - 0.5, self._token_sum.over(self._target.tokens)
+        largest = ceil(self.messages) - 1
+        return len(self._log.view_ids) - largest - 0.5, self._token_sum.over(self.tokens)
 
     def met(self) -> bool:
         """Whether the view is under the target."""
@@ -224,10 +213,11 @@ class PassBudget:
 
     def overflow(self) -> int:
         """Tokens to cut from texts so that a view over the window is under the trigger again; 0 if it is not over."""
-        return self.over_window(min(self.limits.tokens, self._just_under))
+        return self.over_window(self.limits.tokens)
 
     def over_window(self, tokens: int | None = None) -> int:
         """Tokens to cut so that a view over the window has so many, or is just under it, perhaps over the trigger."""
         if self._token_sum.total() <= self._max_token:
             return 0
-        return self._token_sum.over(self._just_under if tokens is None else tokens)
+        just_under = int(self._max_token * _JUST_UNDER)
+        return self._token_sum.over(just_under if tokens is None else min(tokens, just_under))
