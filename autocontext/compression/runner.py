@@ -128,7 +128,7 @@ class PassRunner:
         self._context = PassContext(recorder, token_sum)
         self._pass_lock = self._context.pass_lock
         self._asker = Asker(model, config)
-        self._loading, self._loads_ahead = loading, False
+        self._loading = loading
         self._cache = PromptCache(recorder.log, token_sum, config, clock)
         self._conversation = conversation
         self._strict = bool(getattr(model, "strict", False))
@@ -320,11 +320,8 @@ class PassRunner:
 
     def _load_ahead(self) -> None:
         """Load the vocabulary in a thread once the view may be half of what triggers a pass."""
-        log = self._log
-        if not self._loads_ahead and (
-            2 * self._token_sum.at_most >= self._config.max_token or 2 * len(log.view_ids) >= self._config.msg_threshold
-        ):
-            self._loads_ahead = True
+        tokens, messages = self._token_sum.at_most, len(self._log.view_ids)
+        if 2 * tokens >= self._config.max_token or 2 * messages >= self._config.msg_threshold:
             self._loading.start()
 
     async def locked(self, fn: Callable[[], T]) -> T:

@@ -53,6 +53,7 @@ def over_limit(size: RequestSize, config: AutoContextConfig) -> bool:
     return size.images > most or (size.may_leave > 0 and size.size > room)
 
 
+@dataclass
 class Images:
     """Replaces images, and where there are too many bytes files, oldest first, until half of what is allowed remains.
 
@@ -63,28 +64,24 @@ class Images:
     """
 
     name = "images"
-
-    def __init__(
-        self,
-        config: AutoContextConfig,
-        size_of: Callable[[str, Msg], RequestSize],
-        hand_over: NoteWriter | None = None,
-    ) -> None:
-        """`size_of` measures a message of the view by its id; `hand_over` knows its number."""
-        self.config, self._size_of, self._hand_over = config, size_of, hand_over
+    config: AutoContextConfig
+    size_of: Callable[[str, Msg], RequestSize]
+    """Measures a message of the view by its id."""
+    hand_over: NoteWriter | None = None
+    """Knows its number."""
 
     def leaving(self, view: View) -> list[_Image]:
         """The images that have to give way, in order."""
         total = RequestSize()
         for id_, m in zip(view.ids, view.messages, strict=True):
-            total = total.plus(self._size_of(id_, m))
+            total = total.plus(self.size_of(id_, m))
         if not over_limit(total, self.config):
             return []
         keep = stays(self.config, view, reloads=False)
         movable = [
             _Image(i, place, block, block_size(block) - _LINE, is_image(block))
             for i, (id_, m) in enumerate(zip(view.ids, view.messages, strict=True))
-            if not keep(m) and self._size_of(id_, m).may_leave
+            if not keep(m) and self.size_of(id_, m).may_leave
             for place, block in data_in(m)
         ]
         files = [image for image in movable if not image.counts]
@@ -123,7 +120,7 @@ class Images:
         """One message without some of its images for each that has to give up some."""
         by_message: dict[int, dict[Place, str]] = defaultdict(dict)
         for image in self.leaving(view):
-            number = self._hand_over.number(view.ids[image.index]) if self._hand_over else None
+            number = self.hand_over.number(view.ids[image.index]) if self.hand_over else None
             line = rendering.media_left_out(number, *image.line)
             by_message[image.index][image.place] = line
         return [
@@ -132,7 +129,7 @@ class Images:
                 images=lines,
                 event_type=IMAGES_LEFT_OUT,
                 kind="stub",
-                number=self._hand_over.number(view.ids[i]) if self._hand_over else None,
+                number=self.hand_over.number(view.ids[i]) if self.hand_over else None,
             )
             for i, lines in by_message.items()
         ]

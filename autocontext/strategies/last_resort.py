@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
@@ -21,6 +22,7 @@ _TAG_CHARACTERS = 120
 """Characters that a cut adds: the tag, and the line about the gap."""
 
 
+@dataclass
 class Previews:
     """Cuts the longest texts until `excess` tokens are gone; system messages and the latest user message stay.
 
@@ -33,25 +35,18 @@ class Previews:
     that tell most, both ends among them; of others the beginning.
     """
 
-    def __init__(
-        self,
-        config: AutoContextConfig,
-        number: Callable[[str], int | None],
-        excess: int,
-        *,
-        unread: bool,
-        least: int = LEAST,
-        users: bool = False,
-    ) -> None:
-        self.config = config
-        self._number = number
-        self.excess = excess
-        self.unread = unread
-        self.least = least
-        self.users = users
-        self._share = 2 if unread else 1
+    config: AutoContextConfig
+    number: Callable[[str], int | None]
+    excess: int
+    _: KW_ONLY
+    unread: bool
+    least: int = LEAST
+    users: bool = False
+
+    def __post_init__(self) -> None:
+        self._share = 2 if self.unread else 1
         """How much longer a result may be than other texts: what the agent has asked for is new to it."""
-        self.name = "last_resort_unread" if unread else "last_resort_previews"
+        self.name = "last_resort_unread" if self.unread else "last_resort_previews"
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message per message with a long text."""
@@ -107,7 +102,7 @@ class Previews:
     def _number_at(self, view: View, i: int) -> int | None:
         """The number that stands in the marks of a message; None for a reloaded page, which keeps its own tag."""
         reloaded = any(rendering.page_of(result.text) for result in view.messages[i].tool_results)
-        return None if reloaded else self._number(view.ids[i])
+        return None if reloaded else self.number(view.ids[i])
 
     def _shorter(self, view: View, i: int, text: str, limit: int, number: int | None) -> str:
         rest = f" {rendering.rest_of(number)}" if number else ""  # without a number the tag says it

@@ -246,14 +246,11 @@ class Shorten:
                 if (source := rendering.page_of_number(asked, pairs[0].output.text)) is not None:
                     self._sources[view.ids[at]] = source
             room -= view.tokens(at, at + 1)
-            if self.config.reloaded_share < 1 and room < 0 and alone and not self._stands(view, at):
+            # Not what is unread, pinned, or part of what a provider has compacted.
+            may_go = view.compacted < at < view.unread and not is_pinned(view.messages[at])
+            if self.config.reloaded_share < 1 and room < 0 and alone and may_go:
                 over.append(at)
         return over[::-1]
-
-    @staticmethod
-    def _stands(view: View, at: int) -> bool:
-        """Whether a reloaded page is unread, pinned, or part of what a provider has compacted."""
-        return at >= view.unread or is_pinned(view.messages[at]) or at <= view.compacted
 
     def _is_long(self, view: View, m: Msg) -> bool:
         results = any(len(text) > self._characters + _MARK for text in self._results(view, m).values())
