@@ -166,14 +166,6 @@ def _subtasks_of(plan: PlanLike) -> list[tuple[str, str]]:
     ]
 
 
-def plan_lines(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> list[str]:
-    """The current plan, its name and a line per subtask: the attached plan, otherwise that of the plan tools."""
-    name, steps = current_plan(plan, calls)
-    if not name and not steps:
-        return []
-    return [f"{name or 'Plan'}:", *(f"- {task}: {state}" for task, state in steps)]
-
-
 def current_plan(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> tuple[str, list[tuple[str, str]]]:
     """Name and steps (name, state) of the attached plan, otherwise of the one that the plan tools have made."""
     return (plan.name, _subtasks_of(plan)) if plan is not None else _plan_of(calls)

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,18 +28,18 @@ _PROVIDER_VARIABLES = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDE
 """With these environment variables the API loads an SDK by itself."""
 
 
+@dataclass
 class PassSpan:
     """The span `autocontext.compress` of one pass; it begins with the first step.
 
     A context manager around the whole pass; `inside()` surrounds each of its steps, in any thread.
     """
 
-    def __init__(self, conversation: str) -> None:
-        self.report: CompressionReport | None = None
-        """The pass's report; set before the end."""
-        self._conversation = conversation
-        self._span: Span | None = None
-        self._over = False
+    conversation: str
+    report: CompressionReport | None = None
+    """The pass's report; set before the end."""
+    _span: Span | None = None
+    _over: bool = False
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +66,7 @@ class PassSpan:
             yield
             return
         if self._span is None:
-            attributes = {"gen_ai.operation.name": "compress", "gen_ai.conversation.id": self._conversation}
+            attributes = {"gen_ai.operation.name": "compress", "gen_ai.conversation.id": self.conversation}
             self._span = _tracer().start_span("autocontext.compress", attributes=attributes)
         with _current(self._span):
             yield

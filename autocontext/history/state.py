@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -77,14 +78,14 @@ def load(state: Any) -> Snapshot:
 
 
 def _load(state: Mapping[str, Any]) -> Snapshot:
-    message = _Messages()
-    original = _each(state, "original_memory_storage", message.read)
-    view = _each(state, "working_memory_storage", message.read)
+    message = partial(_message, {})
+    original = _each(state, "original_memory_storage", message)
+    view = _each(state, "working_memory_storage", message)
     offloads = {}
     for uuid, messages in state["offload_context"].items():
         if not isinstance(messages, list):
             raise StateError(f"state.offload_context.{uuid} is not a JSON array")
-        offloads[str(uuid)] = _each(state["offload_context"], uuid, message.read, "offload_context.")
+        offloads[str(uuid)] = _each(state["offload_context"], uuid, message, "offload_context.")
     events = tuple(_each(state, "compression_events", CompressionEvent.model_validate))
     table = _Table(state.get("ids"))
     originals, in_view = table.place(original, "original_memory_storage"), table.place(view, "working_memory_storage")
@@ -124,23 +125,19 @@ def _edited(state: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(str, edited))
 
 
-class _Messages:
-    """Reads messages. One that stands in several lists of a state, as most do, is read once."""
+def _message(known: dict[str, tuple[dict[str, Any], Msg]], data: Any) -> Msg:
+    """The message; the same object for the same data, as most stand in several lists of a state.
 
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[dict[str, Any], Msg]] = {}
-        """By id, the first with it."""
-
-    def read(self, data: Any) -> Msg:
-        """The message; the same object for the same data."""
-        id_ = data.get("id") if isinstance(data, dict) else None
-        if not isinstance(id_, str):
-            return Msg.model_validate(data)
-        if id_ in self._known and _same(self._known[id_][0], data):
-            return self._known[id_][1]
-        msg = Msg.model_validate(data)
-        self._known.setdefault(id_, (data, msg))
-        return msg
+    `known` holds, by id, the first with it.
+    """
+    id_ = data.get("id") if isinstance(data, dict) else None
+    if not isinstance(id_, str):
+        return Msg.model_validate(data)
+    if id_ in known and _same(known[id_][0], data):
+        return known[id_][1]
+    msg = Msg.model_validate(data)
+    known.setdefault(id_, (data, msg))
+    return msg
 
 
 def _same(data: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -88,10 +88,8 @@ def _plan(memory: MemoryParts, numbers: Runs) -> tuple[list[Entry], str]:
 
 def _note_over(log: Log, missing: Runs) -> str | None:
     """The id of a note or a shortened message in view that stands for any of these messages."""
-    for id_ in log.view_ids:
-        if id_ in log.replaced and any(n in missing for n in log.numbers([id_])):
-            return id_
-    return None
+    notes = (id_ for id_ in log.view_ids if id_ in log.replaced)
+    return next((id_ for id_ in notes if any(n in missing for n in log.numbers([id_]))), None)
 
 
 def _answer(memory: MemoryParts, numbers: Runs, view_ids: list[str]) -> str:
