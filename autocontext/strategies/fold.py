@@ -107,14 +107,9 @@ class Fold:
         sizes = self._sizes(view, all_pieces, share)
         # Until the last, a note stays that is hardly longer than the smallest which says something.
         least = 0 if self.bare else self.hand_over.frame + _LEAST_NOTE
+        target = model_tokens // max(1, len(pieces))
         return [
-            self._note(
-                view,
-                piece,
-                int(share * size),
-                0 if piece in alone else model_tokens // len(pieces),
-                last=piece is all_pieces[-1],
-            )
+            self._note(view, piece, int(share * size), 0 if piece in alone else target, last=piece is all_pieces[-1])
             for piece, size in zip(all_pieces, sizes, strict=True)
             if piece in pieces or (piece.tokens > least and share * size < piece.tokens * _WORTHWHILE)
         ]

@@ -95,22 +95,18 @@ class Images:
         most, room = _limits(self.config)
         images = total.images - sum(image.counts for image in movable)
         size = total.size - sum(image.gain for image in movable)
-        few, little = most, room
-        if total.images > most:
-            few = (most + 1) // 2
-        if total.size > room:
-            little = min(room, size + max(0, room - size) // 2)
+        few = (most + 1) // 2 if total.images > most else most
+        little = min(room, size + max(0, room - size) // 2) if total.size > room else room
         unseen = view.latest_word + 1
         hopeless = size > room
         kept: set[int] = set()
         for n in _by_worth(view, movable, unseen):
             image = movable[n]
+            number, space = (few, little) if kept else (most, room)
             if image.index >= unseen and most > 0:
                 stays_in_view = hopeless or size + image.gain <= room
-            elif not kept:
-                stays_in_view = (images < most or not image.counts) and size + image.gain <= room
             else:
-                stays_in_view = (images < few or not image.counts) and size + image.gain <= little
+                stays_in_view = (images < number or not image.counts) and size + image.gain <= space
             if stays_in_view:
                 kept.add(n)
                 images, size = images + image.counts, size + image.gain
@@ -119,18 +115,14 @@ class Images:
     def propose(self, view: View) -> list[Proposal]:
         """One message without some of its images for each that has to give up some."""
         by_message: dict[int, dict[Place, str]] = defaultdict(dict)
+
+        def number(i: int) -> int | None:
+            return self.hand_over.number(view.ids[i]) if self.hand_over else None
+
         for image in self.leaving(view):
-            number = self.hand_over.number(view.ids[image.index]) if self.hand_over else None
-            line = rendering.media_left_out(number, *image.line)
-            by_message[image.index][image.place] = line
+            by_message[image.index][image.place] = rendering.media_left_out(number(image.index), *image.line)
         return [
-            Proposal(
-                view.span(i, i + 1),
-                images=lines,
-                event_type=IMAGES_LEFT_OUT,
-                kind="stub",
-                number=self.hand_over.number(view.ids[i]) if self.hand_over else None,
-            )
+            Proposal(view.span(i, i + 1), images=lines, event_type=IMAGES_LEFT_OUT, kind="stub", number=number(i))
             for i, lines in by_message.items()
         ]
 

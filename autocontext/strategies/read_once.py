@@ -152,14 +152,8 @@ class ReadOnce:
         label = unforged(label_of(pair.use.input))
         text = rendering.equal_calls(numbers, pair.use.name, label, self._again(pair))
         # A ledger, not the note's text: that would count as a model's.
-        return Proposal(
-            view.span(start, stop),
-            "",
-            ledger=lambda _: text,
-            event_type=READ_ONCE,
-            kind="tool_run",
-            role=self.config.note_role,
-        )
+        span, role = view.span(start, stop), self.config.note_role
+        return Proposal(span, "", ledger=lambda _: text, event_type=READ_ONCE, kind="tool_run", role=role)
 
     @staticmethod
     def _again(pair: _Pair) -> str:

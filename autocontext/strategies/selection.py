@@ -120,14 +120,8 @@ def note(
     span = view.span(start, stop)
     request = question(kind, view, range(start, stop), share, config)
     line = plan_line(span.messages)
-    return Proposal(
-        span,
-        request or line,
-        footer=line if request else "",
-        event_type=event_type,
-        kind=kind,
-        role=config.note_role,
-    )
+    footer = line if request else ""
+    return Proposal(span, request or line, footer=footer, event_type=event_type, kind=kind, role=config.note_role)
 
 
 def recent(view: View, config: AutoContextConfig) -> int:
