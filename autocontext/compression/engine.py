@@ -253,10 +253,8 @@ class _Engine:
         yield from self._cut_while(self.budget.overflow, (lambda over: Pastes(notes, over), False))
         # If what is never cut leaves no room, emptying the notes would not help.
         if self._room_beside() > 0:
-            over_window = self.budget.over_window
-            yield from self._cut_while(
-                over_window, (lambda over: Fold(self._giving, notes, (0, over), bare=True), False)
-            )
+            empty: _Try = (lambda over: Fold(self._giving, notes, (0, over), bare=True), False)
+            yield from self._cut_while(self.budget.over_window, empty)
         if excess := self.budget.over_window():
             yield from self._run_strategy(Previews(self._giving, number, excess, unread=False, users=True))
 
@@ -284,12 +282,8 @@ class _Engine:
         changed = self.account.changed
         unanswered = "the model gave no usable answer" if self.account.unanswered and not changed else ""
         if self.token_sum.reaches(self.config.max_token + 1):
-            reasons = (
-                unanswered,
-                too_large(self.log, self.token_sum, self.config.max_token),
-                _BREAKER if self.breaker_open else "",
-            )
-            return "impossible", "; ".join(filter(None, reasons))
+            largest = too_large(self.log, self.token_sum, self.config.max_token)
+            return "impossible", "; ".join(filter(None, (unanswered, largest, _BREAKER if self.breaker_open else "")))
         if unanswered:
             return "failed", unanswered
         if self.budget.met() and not changed:

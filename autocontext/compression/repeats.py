@@ -72,16 +72,11 @@ class RepeatMeter:
         """What a call is, compared with those before it."""
         made, read = _call_key(use), _reading_key(use)
         reload = use.name.endswith(RELOAD_TOOL)  # servers put their name before it
-        counts = CallCounts(
-            calls=1,
-            repeated=int(made in self._made),
-            reread=int(reload or read in self._read),
-            reloads=int(reload),
-        )
+        repeated, reread = int(made in self._made), int(reload or read in self._read)
         self._made.add(made)
         if read is not None:
             self._read.add(read)
-        return counts
+        return CallCounts(calls=1, repeated=repeated, reread=reread, reloads=int(reload))
 
 
 def _call_key(use: ToolUseBlock) -> tuple[str, int]:

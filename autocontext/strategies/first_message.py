@@ -45,17 +45,12 @@ class FirstMessage:
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message for each that is too large."""
-        return [
-            shortened(
-                view,
-                at,
-                max(0, room - _MARK_TOKENS),
-                self._hand_over,
-                event=FIRST_MESSAGE_SHORTENED if at == view.first_user else PASTE_SHORTENED,
-                repeats=False,
-            )
-            for at, room in self._too_large(view).items()
-        ]
+        proposals = []
+        for at, room in self._too_large(view).items():
+            event = FIRST_MESSAGE_SHORTENED if at == view.first_user else PASTE_SHORTENED
+            keep = max(0, room - _MARK_TOKENS)
+            proposals.append(shortened(view, at, keep, self._hand_over, event=event, repeats=False))
+        return proposals
 
     def _too_large(self, view: View) -> dict[int, int]:
         """Where answered messages of the user stand that take more than they may, each with what its text may take.

@@ -206,14 +206,9 @@ class Fold:
         asked = _question(view, piece, max(target, _LEAST_NOTE), earlier) if target else None
         # Some services require the first message to be the user's.
         is_first = self.bare and not 0 <= view.first_user < piece.start
-        return Proposal(
-            span,
-            asked or earlier,
-            ledger=self.hand_over.writing(view, span, budget, plan=last),
-            event_type=OLDEST_ROUNDS_FOLD,
-            kind="fold",
-            role="user" if is_first else self.config.note_role,
-        )
+        role = "user" if is_first else self.config.note_role
+        ledger = self.hand_over.writing(view, span, budget, plan=last)
+        return Proposal(span, asked or earlier, ledger=ledger, event_type=OLDEST_ROUNDS_FOLD, kind="fold", role=role)
 
 
 def _notes(view: View, start: int, stop: int) -> list[int]:

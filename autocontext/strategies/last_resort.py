@@ -90,14 +90,8 @@ class Previews:
         long_arguments = any(len(text) > own + _TAG_CHARACTERS for use in m.tool_uses for text in texts_in(use.input))
         if not blocks and not long_arguments:
             return None
-        return Proposal(
-            view.span(i, i + 1),
-            blocks=blocks,
-            arguments_to=own if long_arguments else None,
-            event_type=LAST_RESORT_PREVIEW,
-            kind="stub",
-            number=number,
-        )
+        span, to, event = view.span(i, i + 1), own if long_arguments else None, LAST_RESORT_PREVIEW
+        return Proposal(span, blocks=blocks, arguments_to=to, event_type=event, kind="stub", number=number)
 
     def _number_at(self, view: View, i: int) -> int | None:
         """The number that stands in the marks of a message; None for a reloaded page, which keeps its own tag."""

@@ -56,16 +56,11 @@ class Recall:
         later = self.pauses.get(view.ids[at], "")
         while lines or later:
             shown = sorted(lines)
-            text = "\n".join(
-                (
-                    *([f"{later}. {_LOOK_AGAIN}"] if later else []),
-                    *([_HEADING] if shown else []),
-                    *(line.shown() for line in shown),
-                )
-            )
+            texts = [f"{later}. {_LOOK_AGAIN}"] if later else []
+            texts += [_HEADING, *(line.shown() for line in shown)] if shown else []
             places = [line.number - 1 for line in shown] + ([self.log.place[view.ids[at]] - 1] if later else [])
             ids = tuple(dict.fromkeys(self.log.original[place] for place in places))
-            note = Proposal(view.span(at, at + 1), text, event_type=RECALLED, kind="recall", recalls=ids)
+            note = Proposal(view.span(at, at + 1), "\n".join(texts), event_type=RECALLED, kind="recall", recalls=ids)
             tokens = self.count(build(note, []).messages[0])
             if tokens <= self.room() - self.used:
                 self.used += tokens
