@@ -14,6 +14,7 @@ from autocontext.events import CompressionReport
 from autocontext.history.log import Log
 from autocontext.messages import is_pinned
 from autocontext.plan import PlanLike
+from autocontext.tokens.request_size import over_limit
 
 if TYPE_CHECKING:
     from autocontext.notes.writer import NoteWriter
@@ -147,11 +148,11 @@ def images_due(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool
     if config.max_images is None and config.max_request_bytes is None:
         return False
     request = token_sum.request
-    if not (request.total().images or request.total().may_leave):
+    if not over_limit(request.total(), config):
         return False
-    from autocontext.strategies.images import Images, over_limit  # noqa: PLC0415 (see `pass_run`)
+    from autocontext.strategies.images import Images  # noqa: PLC0415 (see `pass_run`)
 
-    return over_limit(request.total(), config) and bool(Images(config, request.of).leaving(log.view()))
+    return bool(Images(config, request.of).leaving(log.view()))
 
 
 def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:

@@ -176,13 +176,7 @@ class Log:
 
     def _keep(self, id_: str, msg: Msg | Stored) -> str:
         """Store a message and return its id in this log: its own, with a suffix if that is in use."""
-        key = id_
-        if key in self.messages:
-            n = self._suffixes.get(id_, 1)
-            while key in self.messages:
-                n += 1
-                key = f"{id_}~{n}"
-            self._suffixes[id_] = n
+        key = unused(id_, self.messages, self._suffixes)
         self.messages[key] = msg
         if not isinstance(msg, Stored) and compacted_by(interned(msg)):
             self.compactions.add(key)
@@ -415,6 +409,15 @@ class Log:
             ended=self.ended,
             edited=self.orphaned(self.messages),
         )
+
+
+def unused(id_: str, taken: Container[str], suffixes: dict[str, int]) -> str:
+    """The id, with a suffix if that is taken; `suffixes` remembers the last of each id."""
+    key, n = id_, suffixes.get(id_, 1)
+    while key in taken:
+        suffixes[id_] = n = n + 1
+        key = f"{id_}~{n}"
+    return key
 
 
 def _named_by(events: Iterable[CompressionEvent]) -> set[str]:

@@ -11,7 +11,7 @@ from autocontext.errors import AutoContextError, StateError, short
 from autocontext.events import CompressionEvent
 from autocontext.history.collector import collector_paused
 from autocontext.history.entries import Snapshot
-from autocontext.history.log import Log
+from autocontext.history.log import Log, unused
 from autocontext.messages import Msg, thaw
 
 VERSION = 1
@@ -161,8 +161,7 @@ class _Table:
     def __init__(self, ids: Any) -> None:
         self.ids = ids
         self.messages: dict[str, Msg] = {}
-        self._copies: dict[str, int] = {}
-        """How many stored messages have an id."""
+        self._suffixes: dict[str, int] = {}
         self._alike: dict[tuple[object, ...], list[str]] = {}
         """Keys of the stored messages by fingerprint."""
 
@@ -195,12 +194,7 @@ class _Table:
         return {id_: tuple(ids) for id_, ids in table.items()}
 
     def _new(self, msg: Msg, fingerprint: tuple[object, ...]) -> str:
-        n = self._copies.get(msg.id, 0)
-        self._copies[msg.id] = n + 1
-        key = msg.id
-        while key in self.messages:
-            n += 1
-            key = f"{msg.id}~{n}"
+        key = unused(msg.id, self.messages, self._suffixes)
         self._alike.setdefault(fingerprint, []).append(key)
         self.messages[key] = msg
         return key

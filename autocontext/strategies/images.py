@@ -19,7 +19,15 @@ from autocontext.notes.writer import NoteWriter
 from autocontext.strategies.selection import stays
 from autocontext.text import rendering
 from autocontext.tokens.media import described
-from autocontext.tokens.request_size import Place, RequestSize, block_size, data_in, is_image
+from autocontext.tokens.request_size import (
+    Place,
+    RequestSize,
+    block_size,
+    data_in,
+    is_image,
+    over_limit,
+    request_limits,
+)
 
 TOKENS_OF_LINE = 160
 """A line may cost more tokens than its image, as some counters count images; at most this."""
@@ -45,12 +53,6 @@ class _Image:
         if isinstance(self.block, ImageBlock):
             return described(self.block), "image"
         return self.block.metadata[FILE]["what"], self.block.metadata[FILE]["kind"]
-
-
-def over_limit(size: RequestSize, config: AutoContextConfig) -> bool:
-    """Whether a view of that size has too many images or bytes for one request."""
-    most, room = _limits(config)
-    return size.images > most or (size.may_leave > 0 and size.size > room)
 
 
 @dataclass
@@ -92,7 +94,7 @@ class Images:
 
     def _kept(self, view: View, movable: list[_Image], total: RequestSize) -> set[int]:
         """Which of the movable images stay, by their places in the list."""
-        most, room = _limits(self.config)
+        most, room = request_limits(self.config)
         images = total.images - sum(image.counts for image in movable)
         size = total.size - sum(image.gain for image in movable)
         few = (most + 1) // 2 if total.images > most else most
@@ -125,12 +127,6 @@ class Images:
             Proposal(view.span(i, i + 1), images=lines, event_type=IMAGES_LEFT_OUT, kind="stub", number=number(i))
             for i, lines in by_message.items()
         ]
-
-
-def _limits(config: AutoContextConfig) -> tuple[float, float]:
-    """Most images and bytes."""
-    most, room = config.max_images, config.max_request_bytes
-    return float("inf") if most is None else most, float("inf") if room is None else room
 
 
 def _by_worth(view: View, images: list[_Image], unseen: int) -> Iterable[int]:
