@@ -701,14 +701,8 @@ class AutoContextMemory(ProviderMessages, Closing):
         with self._lock:
             if self._children_store is None:
                 self._children_store = InMemorySessionStore()
-        return AutoContextMemory(
-            config,
-            model,
-            store=self._children_store,
-            session_id=session_id,
-            user_id=self.session.user_id,
-            clock=self._clock,
-        )
+        store, user = self._children_store, self.session.user_id
+        return AutoContextMemory(config, model, store=store, session_id=session_id, user_id=user, clock=self._clock)
 
     # --------------------------------------------------------------------------------------------------- offloads
     def offload(self, uuid: str, msgs: Msg | Iterable[Msg]) -> None:
