@@ -46,8 +46,8 @@ class Asker:
         self._extractive = model if isinstance(model, ExtractiveModel) else ExtractiveModel()
         self.model = self._extractive if model is None else model
         self.config = config
-        self.health = Health(model=self.name)
-        """How the model has done since the memory was opened."""
+        self.health = Health()
+        """How the model has done since the memory was opened, but for its name."""
 
     @property
     def name(self) -> str:

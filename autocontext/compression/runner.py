@@ -486,11 +486,11 @@ class PassRunner:
         """Warn once of a model that fails: notes go on without it, so nobody would see it otherwise."""
         health = self._asker.health
         if health.failed:
-            self._warn_once(_MODEL_FAILED, health.model, health.last_failure, way_out(health.last_failure))
+            self._warn_once(_MODEL_FAILED, self._asker.name, health.last_failure, way_out(health.last_failure))
 
     def health(self, *, store: Literal["none", "in step", "behind"]) -> Health:
         """How the model has done so far."""
-        return self._asker.health.model_copy(update={"store": store})
+        return self._asker.health.model_copy(update={"model": self._asker.name, "store": store})
 
     def _options(self, max_token: int | None = None, *, goes_further: bool = False, **options: Any) -> PassOptions:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
