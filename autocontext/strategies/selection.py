@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autocontext.config import AutoContextConfig
-from autocontext.formats.call_ids import named_results
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, is_pinned, is_tool_message
@@ -75,9 +74,11 @@ def stays(
 
 def _of_tools(view: View, tools: frozenset[str]) -> set[str]:
     """Ids of the messages with calls and results of these tools, which some frameworks name in the call only."""
+    called: dict[str, str] = {}
     found: set[str] = set()
-    for i, m in enumerate(named_results(view.messages, {})):
-        names = {*(use.name for use in m.tool_uses), *(result.name for result in m.tool_results)}
+    for i, m in enumerate(view.messages):
+        called.update((use.id, use.name) for use in m.tool_uses)
+        names = {*(use.name for use in m.tool_uses), *(r.name or called.get(r.id, "") for r in m.tool_results)}
         if not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
             found.add(m.id)
     return found
