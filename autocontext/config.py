@@ -227,19 +227,16 @@ class AutoContextConfig(Value):
                 f"offload_single_preview ({self.offload_single_preview}) must be below "
                 f"large_payload_threshold ({self.large_payload_threshold})"
             )
-        names = []
+        known = READ_ONCE, SHORTEN, *STRATEGIES
         for strategy in self.strategies:
-            if isinstance(strategy, str):
-                if strategy not in (READ_ONCE, SHORTEN, *STRATEGIES):
-                    known = ", ".join((READ_ONCE, SHORTEN, *STRATEGIES))
-                    raise ValueError(f"strategies: unknown name {strategy!r}; use {known} or an object")
-                names.append(strategy)
-            elif isinstance(strategy, type):
+            name, propose = getattr(strategy, "name", None), getattr(strategy, "propose", None)
+            if isinstance(strategy, type):
                 raise ValueError(f"strategies: {strategy.__name__} is a class; write {strategy.__name__}()")
-            elif not (
-                isinstance(getattr(strategy, "name", None), str) and callable(getattr(strategy, "propose", None))
-            ):
+            if isinstance(strategy, str) and strategy not in known:
+                raise ValueError(f"strategies: unknown name {strategy!r}; use {', '.join(known)} or an object")
+            if not (isinstance(strategy, str) or (isinstance(name, str) and callable(propose))):
                 raise ValueError(f"strategies: {strategy!r} needs a text `name` and a method `propose(view)`")
+        names = [strategy for strategy in self.strategies if isinstance(strategy, str)]
         if len(set(names)) != len(names):
             raise ValueError(f"strategies: {names} has a name twice")
         return self

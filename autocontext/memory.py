@@ -48,7 +48,6 @@ from autocontext.history.following import follow_entries
 from autocontext.history.log import Log, ViewChange
 from autocontext.history.requests import open_request, without_lost_reasoning
 from autocontext.history.undoing import later_compression, return_entries, undo_entry
-from autocontext.history.view import View
 from autocontext.messages import RESPONSES_HINTS, Msg, as_messages, is_reasoning, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.models.opening import checked_model, open_model
@@ -382,7 +381,7 @@ class AutoContextMemory(ProviderMessages, Closing):
     def count(self, messages: Iterable[Msg]) -> int:
         """Tokens of these messages and the overhead; messages of the previous call are not counted again."""
         with self._lock:
-            in_view = {id(m): id_ for id_, m in zip(self._log.view_ids, self._log.view_messages, strict=True)}
+            in_view = {id(m): id_ for id_, m in self._log.in_view}
             cache, self._count_cache = self._count_cache, {}
             total = self._token_sum.overhead
             for m in messages:
@@ -702,14 +701,8 @@ class AutoContextMemory(ProviderMessages, Closing):
         with self._lock:
             if self._children_store is None:
                 self._children_store = InMemorySessionStore()
-        return AutoContextMemory(
-            config,
-            model,
-            store=self._children_store,
-            session_id=session_id,
-            user_id=self.session.user_id,
-            clock=self._clock,
-        )
+        store, user = self._children_store, self.session.user_id
+        return AutoContextMemory(config, model, store=store, session_id=session_id, user_id=user, clock=self._clock)
 
     # --------------------------------------------------------------------------------------------------- offloads
     def offload(self, uuid: str, msgs: Msg | Iterable[Msg]) -> None:
@@ -781,7 +774,7 @@ class AutoContextMemory(ProviderMessages, Closing):
             if not 0 <= index < size:
                 raise NoSuchMessage(f"delete_message: index {index} is out of range; the view has {size} messages")
             log = self._log
-            exchange = View(log.view_ids, log.view_messages).exchange(index)
+            exchange = log.view().exchange(index)
             lines = (i - 1 for i in exchange if i and log.is_line(log.view_ids[i - 1]))
             removed = [log.view_messages[i] for i in exchange]
             self._journal.commit(Removed(ids=tuple(log.view_ids[i] for i in sorted({*exchange, *lines}))))
@@ -807,7 +800,7 @@ class AutoContextMemory(ProviderMessages, Closing):
     def _move_to_end(self, ids: Collection[str]) -> None:
         """Move messages to the end of the view: they are there as said once more, after what was added since."""
         with self._lock:
-            moved = [key for key, m in zip(self._log.view_ids, self._log.view_messages, strict=True) if m.id in ids]
+            moved = [key for key, m in self._log.in_view if m.id in ids]
             again = [Added(message=m) for m in self._log.read(moved)]
             self._journal.append_with_retry(Removed(ids=tuple(moved)), *again)
 

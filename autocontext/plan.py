@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from pydantic import Field
-
 from autocontext.errors import ConfigError, short
 from autocontext.messages import ContentBlock, Msg, ToolUseBlock, Value
 
@@ -35,7 +33,7 @@ class Plan(Value):
     name: str
     description: str = ""
     expected_outcome: str = ""
-    subtasks: tuple[SubTask, ...] = Field(default=())
+    subtasks: tuple[SubTask, ...] = ()
 
 
 _LISTED_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
@@ -106,7 +104,6 @@ def is_plan_block(block: ContentBlock) -> bool:
 
 _PLAN_LISTS = ("todos", "subtasks", "steps", "plan", "tasks", "items", "task_list", "todo_list")
 """Arguments for the whole list of steps in other frameworks' plan tools."""
-_LISTS = frozenset(_PLAN_LISTS)
 _OF_ANYTHING = frozenset({"tasks", "items"})
 """Lists that are a plan's only where the tool is named like a plan: an order has items, too, that are open or done."""
 _NAMED_LIKE_A_PLAN = re.compile(
@@ -114,15 +111,12 @@ _NAMED_LIKE_A_PLAN = re.compile(
     r"(?:s|ner|ning)?(?![a-z])"
 )
 _DIGITS = re.compile(r"\s*[0-9]{1,9}\s*")
-_STATES = frozenset(
-    {
-        "todo", "pending", "open", "not_started", "not-started", "planned", "in_progress", "in-progress", "in progress",
-        "active", "running", "blocked", "done", "completed", "complete", "finished", "abandoned", "canceled",
-        "cancelled", "skipped", "failed",
-    }
-)  # fmt: skip
-"""States of steps; other lists, such as an order's items, have none of these."""
 _CLOSED = frozenset({"done", "completed", "complete", "finished", "abandoned", "canceled", "cancelled", "skipped"})
+_STATES = _CLOSED | {
+    "todo", "pending", "open", "not_started", "not-started", "planned", "in_progress", "in-progress", "in progress",
+    "active", "running", "blocked", "failed",
+}  # fmt: skip
+"""States of steps; other lists, such as an order's items, have none of these."""
 
 
 def is_plan_call(block: ToolUseBlock) -> bool:
@@ -137,7 +131,7 @@ def lists_steps(call: ToolUseBlock) -> bool:
 
 def _steps_of(call: ToolUseBlock) -> Sequence[Mapping[str, Any]]:
     """The steps in a call's arguments, if any."""
-    if _LISTS.isdisjoint(call.input):  # nearly all calls
+    if call.input.keys().isdisjoint(_PLAN_LISTS):  # nearly all calls
         return ()
     for key in _PLAN_LISTS:
         if key in _OF_ANYTHING and not _NAMED_LIKE_A_PLAN.search(call.name):
@@ -170,14 +164,6 @@ def _subtasks_of(plan: PlanLike) -> list[tuple[str, str]]:
         else (str(getattr(t, "name", "")), _state(getattr(t, "state", "")))
         for t in plan.subtasks or ()
     ]
-
-
-def plan_lines(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> list[str]:
-    """The current plan, its name and a line per subtask: the attached plan, otherwise that of the plan tools."""
-    name, steps = current_plan(plan, calls)
-    if not name and not steps:
-        return []
-    return [f"{name or 'Plan'}:", *(f"- {task}: {state}" for task, state in steps)]
 
 
 def current_plan(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> tuple[str, list[tuple[str, str]]]:
@@ -216,20 +202,19 @@ def _place(value: object) -> int | None:
 
 def _revise(steps: list[tuple[str, str]], at: int, call: ToolUseBlock) -> None:
     """Apply a call that changes one step."""
-    subtask = call.input.get("subtask")
-    if call.name == "revise_current_plan":
-        action = call.input.get("action")
-        if action == "delete" and 0 <= at < len(steps):
-            del steps[at]
-        elif isinstance(subtask, dict) and _step_name(subtask):
-            new = (_step_name(subtask), _state(subtask.get("state")))
-            if action == "add":
-                steps.insert(max(0, at), new)
-            elif 0 <= at < len(steps):
-                steps[at] = new
-    elif 0 <= at < len(steps):
-        state = "done" if call.name == "finish_subtask" else _state(call.input.get("state"))
-        steps[at] = (steps[at][0], state)
+    arguments, exists = call.input, 0 <= at < len(steps)
+    action, given = arguments.get("action"), arguments.get("subtask")
+    subtask = given if isinstance(given, dict) else {}
+    new = _step_name(subtask), _state(subtask.get("state"))
+    if call.name != "revise_current_plan":
+        if exists:
+            steps[at] = steps[at][0], "done" if call.name == "finish_subtask" else _state(arguments.get("state"))
+    elif action == "delete":
+        del steps[at : at + exists]
+    elif new[0] and action == "add":
+        steps.insert(max(0, at), new)
+    elif new[0] and exists:
+        steps[at] = new
 
 
 def plan_line(messages: Iterable[Msg]) -> str:

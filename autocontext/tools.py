@@ -216,11 +216,12 @@ class ContextOffloadTool:
         head, messages = self._messages(key)
         if not messages:
             return None
-        text = "\n".join(rendering.transcript(m) for m in messages)
-        what = rendering.page_head(head, len(messages), len(text))
-        return _Source(
-            what, len(text), lambda start, size: text[start : None if size is None else start + size], foreign=False
-        )
+        text = "\n".join(map(rendering.transcript, messages))
+
+        def read(start: int, size: int | None) -> str:
+            return text[start : None if size is None else start + size]
+
+        return _Source(rendering.page_head(head, len(messages), len(text)), len(text), read, foreign=False)
 
     def _messages(self, key: str) -> tuple[str, list[Msg]]:
         """The originals of a compression, or those with these numbers, and what to call them."""

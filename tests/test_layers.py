@@ -224,7 +224,7 @@ def test_what_is_allowed_to_point_up_still_does() -> None:
         ("text.rendering", "from autocontext.history.log import Log"),
         ("cache.canonical", "from autocontext.stores.database import Database"),
         ("strategies", "from autocontext.compression.engine import compress"),
-        ("strategies.fold", "if TYPE_CHECKING:\n    from autocontext.compression.limits import PassBudget"),
+        ("strategies.fold", "if TYPE_CHECKING:\n    from autocontext.compression.limits import Target"),
         ("compression.telemetry", "def f():\n    from autocontext import __version__"),
         ("stores.database", "def f():\n    from autocontext.memory import AutoContextMemory"),
         ("memory", "from autocontext.adapters import openai_chat"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from types import MappingProxyType
 from typing import Any
 
 from autocontext.compression.limits import PassOptions
@@ -14,10 +16,12 @@ from autocontext.compression.receipt import receipt
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionEvent, CompressionReport, Outcome, RefusedEdit, StrategyReport
-from autocontext.history.edits import Applied, Edit
+from autocontext.history.edits import NO_GAIN, Applied, Edit
+from autocontext.history.entries import Edited
 from autocontext.history.log import Log
 from autocontext.history.redacting import shown
 from autocontext.history.view import View
+from autocontext.messages import Msg
 from autocontext.requests import Usage
 
 
@@ -40,22 +44,21 @@ class StrategyOutcome:
 
     def report(self, name: str) -> StrategyReport:
         """The strategy's entry in the report."""
+        no_answer = f"the model gave no usable answer: {self.problem}"
         if self.applied is not None and self.applied.edits:
             count = sum(len(e.ids) for e in self.applied.edits)
             reason = f"replaced {count} messages in {len(self.applied.edits)} edits"
-            if self.problem:
-                reason += f"; the model gave no usable answer: {self.problem}"
+            reason += f"; {no_answer}" if self.problem else ""
             return StrategyReport(name=name, applied=True, reason=reason, tokens_saved=self.applied.saved)
-        return StrategyReport(name=name, applied=False, reason=self._why_nothing())
-
-    def _why_nothing(self) -> str:
         if not self.proposed:
-            return self.fault or "nothing to do"
-        if self.unanswered:
-            return f"the model gave no usable answer: {self.problem}"
-        if self.applied is not None and self.applied.refused:
-            return f"refused: {self.applied.refused[0].reason}"
-        return "it would not make the context smaller"
+            reason = self.fault or "nothing to do"
+        elif self.unanswered:
+            reason = no_answer
+        elif self.applied is not None and self.applied.refused:
+            reason = f"refused: {self.applied.refused[0].reason}"
+        else:
+            reason = NO_GAIN
+        return StrategyReport(name=name, applied=False, reason=reason)
 
 
 class Account:
@@ -63,7 +66,7 @@ class Account:
 
     def __init__(self, log: Log, token_sum: TokenSum, options: PassOptions) -> None:
         self._log, self._token_sum, self._options = log, token_sum, options
-        self._before = View(log.view_ids, log.view_messages, token_sum.count)
+        self._before = log.view(token_sum.count)
         self._tokens_before = token_sum.own
         self._refused: list[RefusedEdit] = []
         self._strategies: list[StrategyReport] = []
@@ -100,7 +103,8 @@ class Account:
 
     def report(self, outcome: Outcome, reason: str) -> CompressionReport:
         """The report about the pass."""
-        changed = self._first_changed()
+        pairs = enumerate(zip_longest(self._before.ids, self._log.view_ids[: len(self._before)]))
+        changed = next((i for i, (before, after) in pairs if before != after), None)
         return CompressionReport(
             outcome=outcome,
             reason=reason,
@@ -114,47 +118,30 @@ class Account:
             usage=self._usage,
             cost=price(self._usage, self._options.config),
             refused=tuple(self._refused),
-            receipt=receipt(self._log, self._before.ids, self._tokens_of),
+            receipt=receipt(
+                self._log, self._before.ids, lambda id_: self._token_sum.count(id_, self._log.messages[id_])
+            ),
             first_changed=changed,
             prefix_tokens_invalidated=0 if changed is None else self._before.tokens(changed, len(self._before)),
             **self._cost(changed),
         )
-
-    def _tokens_of(self, id_: str) -> int:
-        return self._token_sum.count(id_, self._log.messages[id_])
 
     def _cost(self, changed: int | None) -> dict[str, Any]:
         """The report's fields about cost; none if the pass changed nothing."""
         if changed is None:
             return {}
         config = self._options.config
-        cost = pass_cost(
-            config,
-            self._before,
-            tokens_before=self._tokens_before,
-            tokens_after=self._token_sum.own,
-            first_changed=changed,
-            overhead=self._token_sum.overhead,
-            cold=self._options.cold,
-            notes=price(self._usage, config) or 0.0,
-        )
+        tokens = self._tokens_before, self._token_sum.own, self._token_sum.overhead
+        notes = price(self._usage, config) or 0.0
+        cost = pass_cost(config, self._before, *tokens, first_changed=changed, cold=self._options.cold, notes=notes)
         money = {} if config.prices is None else {"extra_cost": cost.extra, "saved_per_turn": cost.saving}
         return {"tokens_uncached": cost.uncached, "break_even_turn": cost.break_even, **money}
-
-    def _first_changed(self) -> int | None:
-        after = self._log.view_ids
-        pairs = enumerate(self._before.ids)
-        return next((i for i, id_ in pairs if i >= len(after) or after[i] != id_), None)
-
-    def too_large(self) -> str:
-        """Which part of a view over the window cannot be made smaller."""
-        return too_large(self._log, self._token_sum, self._options.config.max_token)
 
 
 def too_large(log: Log, token_sum: TokenSum, window: int) -> str:
     """The largest part of a view that is over the window, in words."""
-    pairs = zip(log.view_ids, log.view_messages, strict=True)
-    size, m = max(((token_sum.count(i, m), m) for i, m in pairs), key=lambda pair: pair[0], default=(0, None))
+    sizes = ((token_sum.count(i, m), m) for i, m in log.in_view)
+    size, m = max(sizes, key=lambda pair: pair[0], default=(0, None))
     what = f"{token_sum.total()} tokens are more than max_token ({window}); the largest part is "
     if m is None or token_sum.overhead > size:
         return what + f"the system text and tool schemas with {token_sum.overhead} tokens"
@@ -167,8 +154,7 @@ def too_many_bytes(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> 
     total = request.total()
     if most is None or total.size <= most or not total.may_leave:
         return ""
-    pairs = zip(log.view_ids, log.view_messages, strict=True)
-    size, m = max(((request.of(i, m).size, m) for i, m in pairs), key=lambda pair: pair[0])
+    size, m = max(((request.of(i, m).size, m) for i, m in log.in_view), key=lambda pair: pair[0])
     what = f"{total.size:,} bytes are more than max_request_bytes ({most:,}); the largest part is "
     return what + f"the {m.role} message {m.id} with {size:,} bytes"
 
@@ -191,8 +177,20 @@ def price(used: Usage, config: AutoContextConfig) -> float | None:
     return None if config.prices is None else config.prices.summaries(used)
 
 
-def event(view: View, edit: Edit, usage: Usage, tokens_after: int, window: int) -> CompressionEvent:
-    """The event of one edit of this view; `usage` is that of its model calls, `window` the memory's."""
+def edited(
+    view: View,
+    edits: Sequence[Edit],
+    count: Callable[[Msg], int],
+    window: int,
+    *,
+    used: Mapping[tuple[str, ...], Usage] = MappingProxyType({}),
+) -> Edited:
+    """The entry of edits of this view; `used` is what the model calls of some have used, `window` the memory's."""
+    events = (_event(view, edit, used.get(edit.ids, Usage()), sum(map(count, edit.messages)), window) for edit in edits)
+    return Edited(edits=tuple(edits), events=tuple(events))
+
+
+def _event(view: View, edit: Edit, usage: Usage, tokens_after: int, window: int) -> CompressionEvent:
     start = view.position[edit.places[0]]
     stop = start + len(edit.ids)
     tokens_before = view.tokens(start, stop)

@@ -13,6 +13,7 @@ from autocontext.compression.questions import Ask
 from autocontext.compression.telemetry import call_span
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ModelError, told
+from autocontext.events import Health
 from autocontext.flows import lazy
 from autocontext.flows.threads import in_thread, run_to_end
 from autocontext.history.redacting import shown
@@ -45,9 +46,8 @@ class Asker:
         self._extractive = model if isinstance(model, ExtractiveModel) else ExtractiveModel()
         self.model = self._extractive if model is None else model
         self.config = config
-        self.answered = self.failed = 0
-        """Questions since the memory was opened, by whether the model gave a usable answer."""
-        self.last_failure, self.failing = "", False
+        self.health = Health()
+        """How the model has done since the memory was opened, but for its name."""
 
     @property
     def name(self) -> str:
@@ -83,11 +83,10 @@ class Asker:
         async def one(request: ModelRequest, limit: int) -> Answer:
             async with places:
                 answer = await self._with_retries(request, limit, in_loop=in_loop)
-            self.failing = answer.text is None
-            self.answered += not self.failing
-            if self.failing:
-                self.failed += 1
-                self.last_failure = answer.problem
+            news: dict[str, Any] = {"answered": self.health.answered + 1, "failing": False}
+            if answer.text is None:
+                news = {"failed": self.health.failed + 1, "failing": True, "last_failure": answer.problem}
+            self.health = self.health.model_copy(update=news)
             return answer
 
         return await _while_working(lazy.asyncio.gather(*map(one, ask.requests, ask.limits)), ask.meanwhile)
@@ -101,12 +100,12 @@ class Asker:
             text, pause = "", random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
             begun = time.monotonic()
             try:
-                with call_span(self.name, request) as span:
+                with call_span(self.name, request) as record:
                     reply = await lazy.asyncio.wait_for(self._call(request, in_loop=in_loop), self.config.model_timeout)
                     own = _usage(reply, time.monotonic() - begun)
                     used += own
                     text, problem = _usable(reply, request, limit)
-                    span.record(own, problem)
+                    record(own, problem)
             except lazy.asyncio.CancelledError:
                 task = lazy.asyncio.current_task()
                 if task is None or task.cancelling():

@@ -5,7 +5,7 @@ The driver has to do this for each step:
 - `Ask(requests, ...)`: send all requests to the model, concurrently; send back one Answer per request, in order. A
   failure is an Answer with a `problem`, never an exception. `meanwhile` is optional work for the waiting time; if it
   was begun, it must have ended before the answers are sent back.
-- `Commit(entry)`: store the entry durably, then `Log.record` it; send back None. If storing fails, close the generator:
+- `Edited(...)`: store the entry durably, then `Log.record` it; send back None. If storing fails, close the generator:
   nothing has changed. If the pass plans on a fork of the log and the view has lost messages meanwhile, update the fork
   and send back False: the engine makes the entry again.
 
@@ -15,12 +15,13 @@ The generator returns the CompressionReport.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Generator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, get_args
 
-from autocontext.compression.accounting import Account, StrategyOutcome, event
-from autocontext.compression.limits import PassBudget, PassOptions, images_due
+from autocontext.compression.accounting import Account, StrategyOutcome, edited, too_large
+from autocontext.compression.limits import PassOptions, Target, images_due
 from autocontext.compression.questions import Ask, RequestBuilder, SummaryResult, write
 from autocontext.compression.token_sum import TokenSum
 from autocontext.errors import InvalidEdit, told
@@ -50,21 +51,15 @@ if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """An entry to be stored, then recorded."""
-
-    entry: Edited
-
-
-Step: TypeAlias = Ask | Commit
+T = TypeVar("T")
+Step: TypeAlias = Ask | Edited
 Sent: TypeAlias = "list[Answer] | bool | None"
-Pass: TypeAlias = Generator[Step, Sent, CompressionReport]
-_Pending: TypeAlias = list[tuple[Edit, Usage]]
-"""Edits on their way, each with what its model calls used."""
+Steps: TypeAlias = Generator[Step, Sent, T]
+_Try: TypeAlias = tuple[Callable[[int], Strategy], bool]
+"""What makes a strategy that frees so many tokens, and whether it is only for want of anything better."""
 
 
-def compress(log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> Pass:
+def compress(log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> Steps[CompressionReport]:
     """Run the strategies in order until the target is met; see the module for the protocol."""
     engine = _Engine(log, token_sum, ledger, options)
     report = yield from engine.run()
@@ -113,10 +108,12 @@ class _Engine:
             focus=options.focus,
             redaction=self.redaction,
         )
-        self.budget = PassBudget(log, token_sum, options)
+        self.budget = Target(log, token_sum, options.config, early=options.early)
         self.account = Account(log, token_sum, options)
         self.growth = Regrow(self.hand_over, self._room_to_grow)
         self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total(), options.config)
+        self.asks = options.asks and not self.breaker_open
+        """Whether the user's model may be asked for notes in this pass."""
         self._seen: tuple[int, View] | None = None
         self._giving = self.config.model_copy(update={"instruction_sources": ()})
         """For the steps in which instruction files give way like other results."""
@@ -128,7 +125,7 @@ class _Engine:
         """
         if self._seen is None or self._seen[0] != len(self.log.entries):
             ids, count = self.log.view_ids, self.token_sum.count
-            view = View(ids, self.log.view_messages, count)
+            view = self.log.view(count)
             if self.redaction.used:
                 view = View(ids, map(self._readable, ids), lambda id_, _: count(id_, self.log.messages[id_]))
             self._seen = len(self.log.entries), view
@@ -139,7 +136,7 @@ class _Engine:
         msg = self.hand_over.readable(id_, self.log.messages[id_])
         return with_pin(msg) if id_ in self.log.pins else msg
 
-    def run(self) -> Pass:
+    def run(self) -> Steps[CompressionReport]:
         if self.options.only is not None:
             changed = yield from self._run_strategy(self.options.only(self.hand_over))
             return self.account.report("applied" if changed else "not_needed", "")
@@ -148,7 +145,7 @@ class _Engine:
         if self.until_fit:
             yield from self._cut_pastes()
             yield from self._cut_what_cannot_fit()
-        for strategy in steps_of_pass(self.config, self.hand_over, asks=self._asks, excess=self._excess_with_notes):
+        for strategy in steps_of_pass(self.config, self.hand_over, asks=self.asks, excess=self._excess_with_notes):
             changed = False
             if isinstance(strategy, Shorten):
                 changed = yield from self._make_room(strategy)
@@ -162,15 +159,11 @@ class _Engine:
             yield from self._run_strategy(self.growth, spare=self._room_to_grow())
         return self.account.report(*self._outcome())
 
-    def _excess(self) -> int:
-        """Tokens over the target."""
-        return self.budget.excess()[1]
-
     def _excess_with_notes(self) -> int:
         """Tokens over the target, and those that notes need which earlier passes have made small."""
-        return self._excess() + self._wanted_by_notes()
+        return self.budget.excess()[1] + self._wanted_by_notes()
 
-    def _make_room(self, strategy: Shorten) -> Generator[Step, Sent, bool]:
+    def _make_room(self, strategy: Shorten) -> Steps[bool]:
         """Fold what has to leave although everything before the newest messages will be shortened.
 
         First, since a note about whole messages has more room than one about short forms. Where that would fold some of
@@ -185,19 +178,19 @@ class _Engine:
             savings = strategy.savings(view)
             if messages < 0 and tokens <= sum(savings):
                 return False
-            fold = Fold(self.config, self.hand_over, (messages, tokens), asks=self._asks, savings=savings)
+            fold = Fold(self.config, self.hand_over, (messages, tokens), asks=self.asks, savings=savings)
             if all(newest.isdisjoint(proposal.span.ids) for proposal in fold.propose(view)):
                 break
         return (yield from self._run_strategy(fold))
 
     def _room_to_grow(self) -> int:
         """Tokens that notes may grow by: the view stays under its target, and smaller than before the pass."""
-        return min(-self._excess(), self.account.saved) - 1
+        return min(-self.budget.excess()[1], self.account.saved) - 1
 
     def _wanted_by_notes(self) -> int:
         return self.growth.wanted(self.view()) if self.hand_over.used else 0
 
-    def _leave_out(self) -> Generator[Step, Sent, bool]:
+    def _leave_out(self) -> Steps[bool]:
         """Leave out what a provider has compacted, and older images; returns whether that was all that was due."""
         log, request, options, changed = self.log, self.token_sum.request, self.options, False
         if log.compactions:
@@ -212,13 +205,13 @@ class _Engine:
             return True
         return options.pacing.should_wait(len(log.view_ids), self.token_sum, self.config)
 
-    def _cut_pastes(self) -> Generator[Step, Sent, None]:
+    def _cut_pastes(self) -> Steps[None]:
         """Cut what the user pasted and the model has answered: otherwise all the rest gives way to it."""
         pastes = FirstMessage(self.config, self.hand_over, self.token_sum.overhead)
         if self.hand_over.used and pastes.applies(self.view()):
             yield from self._run_strategy(pastes)
 
-    def _cut_what_cannot_fit(self) -> Generator[Step, Sent, None]:
+    def _cut_what_cannot_fit(self) -> Steps[None]:
         """Cut new results that no window could hold beside what always stays: then the rest need not give way.
 
         No further than to the target, where there is little else in view.
@@ -227,7 +220,7 @@ class _Engine:
         room = self._room_beside({view.first_user, view.latest_user})
         new = view.tokens(view.unread, len(view))
         if new > room > 0:
-            excess = min(int(new - room * _OF_ROOM), self._excess())
+            excess = min(int(new - room * _OF_ROOM), self.budget.excess()[1])
             yield from self._run_strategy(Previews(self.config, self.hand_over.number_of_one, excess, unread=True))
 
     def _room_beside(self, places: Container[int] = ()) -> int:
@@ -237,10 +230,10 @@ class _Engine:
         taken = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if i in places or never_cut(m))
         return self.token_sum.in_own(self.config.max_token) - self.token_sum.overhead - taken
 
-    def _last_resort(self) -> Generator[Step, Sent, None]:
+    def _last_resort(self) -> Steps[None]:
         """Fold until the target is met; then, while the view is over the window, cut what is long in it."""
         progress = True
-        asks = self._asks
+        asks = self.asks
         while not self.budget.met() and progress:
             fold = Fold(self.config, self.hand_over, self.budget.excess(), asks=asks)
             progress = yield from self._run_strategy(fold)
@@ -248,56 +241,49 @@ class _Engine:
             progress, asks = progress or asks, False
         yield from self._fit()
 
-    def _fit(self) -> Generator[Step, Sent, None]:
+    def _fit(self) -> Steps[None]:
         """While the view is over the window, shorten notes, then long texts, protected tools' results, user's pastes.
 
         New results give way after what was read, instruction files after the other results. At last, only the system
         text, pinned messages, the current exchange and nearly empty notes remain.
         """
-        notes = self.hand_over
-        for cut in _CUTS:
-            yield from self._cut_texts(*cut)
-        progress = True
-        while progress and (excess := self.budget.overflow()):
-            progress = yield from self._run_strategy(Pastes(notes, excess))
-        # If what is never cut leaves no room, emptying the notes would not help.
-        progress = self._room_beside() > 0
-        while progress and (excess := self.budget.over_window()):
-            progress = yield from self._run_strategy(Fold(self._giving, notes, (0, excess), bare=True))
-        if excess := self.budget.over_window():
-            previews = Previews(self._giving, notes.number_of_one, excess, unread=False, users=True)
-            yield from self._run_strategy(previews)
-
-    def _cut_texts(self, read: int, new: int, gives: bool) -> Generator[Step, Sent, None]:
-        """Take one step of `_CUTS`, as long as it helps."""
         notes, number = self.hand_over, self.hand_over.number_of_one
-        config, progress = self._giving if gives else self.config, True
-        while progress and (excess := self.budget.overflow()):
-            progress = yield from self._run_strategy(Fold(config, notes, (0, excess), shortens=True))
-            if excess := self.budget.overflow():
-                previews = Previews(config, number, excess, unread=False, least=read)
-                progress |= yield from self._run_strategy(previews)
-            if not new:
-                continue
-            if (excess := self.budget.overflow()) and not progress:
-                progress = yield from self._run_strategy(Pastes(notes, excess, latest=False))
-            if (excess := self.budget.overflow()) and not progress:
-                previews = Previews(config, number, excess, unread=True, least=new)
-                progress = yield from self._run_strategy(previews)
-            if excess := self.budget.overflow():
-                progress |= yield from self._run_strategy(Fold(config, notes, (0, excess), last_resort=True))
+        for cut in _CUTS:
+            yield from self._cut_while(self.budget.overflow, *self._tries(cut))
+        yield from self._cut_while(self.budget.overflow, (lambda over: Pastes(notes, over), False))
+        # If what is never cut leaves no room, emptying the notes would not help.
+        if self._room_beside() > 0:
+            empty: _Try = (lambda over: Fold(self._giving, notes, (0, over), bare=True), False)
+            yield from self._cut_while(self.budget.over_window, empty)
+        if excess := self.budget.over_window():
+            yield from self._run_strategy(Previews(self._giving, number, excess, unread=False, users=True))
 
-    @property
-    def _asks(self) -> bool:
-        """Whether the user's model may be asked for notes in this pass."""
-        return self.options.asks and not self.breaker_open
+    def _tries(self, cut: _Cut) -> Iterator[_Try]:
+        """What one step of `_CUTS` tries, in order."""
+        notes, number = self.hand_over, self.hand_over.number_of_one
+        config = self._giving if cut.gives else self.config
+        yield lambda over: Fold(config, notes, (0, over), shortens=True), False
+        yield lambda over: Previews(config, number, over, unread=False, least=cut.read), False
+        if cut.new:
+            yield lambda over: Pastes(notes, over, latest=False), True
+            yield lambda over: Previews(config, number, over, unread=True, least=cut.new), True
+            yield lambda over: Fold(config, notes, (0, over), last_resort=True), False
+
+    def _cut_while(self, too_many: Callable[[], int], *tries: _Try) -> Steps[None]:
+        """Try these in turn while there are too many tokens, and over again as long as any of it helps."""
+        progress = True
+        while progress:
+            progress = False
+            for make, for_want in tries:
+                if not (progress and for_want) and (over := too_many()):
+                    progress |= yield from self._run_strategy(make(over))
 
     def _outcome(self) -> tuple[Outcome, str]:
         changed = self.account.changed
         unanswered = "the model gave no usable answer" if self.account.unanswered and not changed else ""
         if self.token_sum.reaches(self.config.max_token + 1):
-            reasons = unanswered, self.account.too_large(), _BREAKER if self.breaker_open else ""
-            return "impossible", "; ".join(filter(None, reasons))
+            largest = too_large(self.log, self.token_sum, self.config.max_token)
+            return "impossible", "; ".join(filter(None, (unanswered, largest, _BREAKER if self.breaker_open else "")))
         if unanswered:
             return "failed", unanswered
         if self.budget.met() and not changed:
@@ -309,7 +295,7 @@ class _Engine:
         return "partly", "the target is not reached" if changed else "nothing is left to compress"
 
     # ------------------------------------------------------------------------------------------------ one strategy
-    def _run_strategy(self, strategy: Strategy, *, spare: int = 0) -> Generator[Step, Sent, bool]:
+    def _run_strategy(self, strategy: Strategy, *, spare: int = 0) -> Steps[bool]:
         """Run one strategy and commit the edits that pass the gate; returns whether anything changed.
 
         `spare`: tokens by which it may make the view longer.
@@ -318,41 +304,31 @@ class _Engine:
         self.account.record_strategy(strategy.name, outcome)
         return outcome.changed
 
-    def _propose_and_edit(self, strategy: Strategy, spare: int) -> Generator[Step, Sent, StrategyOutcome]:
+    def _propose_and_edit(self, strategy: Strategy, spare: int) -> Steps[StrategyOutcome]:
         view = self.view()
         own = any(strategy is s for s in self.config.strategies)
         proposals, fault = _proposals(strategy, view, own=own)
         if fault and self.options.strict:
             raise InvalidEdit(f"{strategy.name}: {fault}")
         if not own:
-            proposals = [self.hand_over.completed(view, p, asks=self._asks) for p in proposals]
+            proposals = [self.hand_over.completed(view, p, asks=self.asks) for p in proposals]
         if self.breaker_open and any(p.questions for p in proposals):
             proposals, fault = [p for p in proposals if not p.questions], _BREAKER
         outcome = StrategyOutcome(len(proposals), fault=fault)
         if not proposals:
             return outcome
         worthwhile = self._worth_asking(strategy.name, view, proposals)
-        pending = yield from self._edits(strategy.name, worthwhile, outcome, own=own)
-        outcome.unanswered = len(worthwhile) - len(pending)
-        yield from self._commit_edits(strategy.name, view, pending, outcome, spare)
+        edits, used = yield from self._edits(strategy.name, worthwhile, outcome, own=own)
+        outcome.unanswered = len(worthwhile) - len(edits)
+        # They are checked again if the view has lost messages meanwhile.
+        committed: Sent = False
+        while edits and committed is False:
+            now = self.view()
+            outcome.applied = self._apply(strategy.name, now, edits, stale=now is not view, spare=spare)
+            if edits := outcome.applied.edits:
+                window = self.options.window or self.config.max_token
+                committed = yield edited(now, edits, self.token_sum.of, window, used=used)
         return outcome
-
-    def _commit_edits(
-        self, strategy: str, proposed_on: View, pending: _Pending, outcome: StrategyOutcome, spare: int
-    ) -> Generator[Step, Sent, None]:
-        """Commit the edits that pass the gate; they are checked again if the view has lost messages meanwhile."""
-        used, window = {edit.ids: usage for edit, usage in pending}, self.options.window
-        window = self.config.max_token if window is None else window
-        edits = tuple(edit for edit, _ in pending)
-        while True:
-            view = self.view()
-            outcome.applied = self._apply(strategy, view, list(edits), stale=view is not proposed_on, spare=spare)
-            edits = outcome.applied.edits
-            if not edits:
-                return
-            events = tuple(event(view, e, used[e.ids], sum(map(self._count, e.messages)), window) for e in edits)
-            if (yield Commit(Edited(edits=edits, events=events))) is not False:
-                break
 
     def _worth_asking(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
@@ -365,23 +341,28 @@ class _Engine:
         passed = {edit.ids for edit in self._apply(strategy, view, drafts).edits}
         return [p for p in proposals if not p.questions or p.span.ids in passed]
 
-    def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False, spare: int = 0) -> Applied:
+    def _apply(
+        self, strategy: str, view: View, edits: Sequence[Edit], *, stale: bool = False, spare: int = 0
+    ) -> Applied:
         # If the view has changed meanwhile, a refused edit is not the strategy's fault.
-        done = apply(view, edits, self._count, strict=self.options.strict and not stale, spare=spare)
+        done = apply(view, edits, self.token_sum.of, strict=self.options.strict and not stale, spare=spare)
         self.account.record_refusals(strategy, done)
         return done
 
     def _edits(
         self, strategy: str, proposals: Sequence[Proposal], outcome: StrategyOutcome, *, own: bool
-    ) -> Generator[Step, Sent, _Pending]:
-        """The edits of the proposals whose questions were answered, in order; the ledger of an `own` one may fail."""
+    ) -> Steps[tuple[Sequence[Edit], dict[tuple[str, ...], Usage]]]:
+        """The edits of the proposals whose questions were answered, in order, and by their ids what that has used.
+
+        The ledger of an `own` one may fail.
+        """
         results = yield from self._written([q for p in proposals for q in p.questions])
         outcome.problem = next((w.problem for w in results if w.problem), "")
-        pending: _Pending = []
-        at = 0
+        edits: list[Edit] = []
+        used: dict[tuple[str, ...], Usage] = {}
+        rest = iter(results)
         for p in proposals:
-            answers = results[at : at + len(p.questions)]
-            at += len(p.questions)
+            answers = [*islice(rest, len(p.questions))]
             texts = [w.text for w in answers if w.text is not None]
             if len(texts) == len(answers):
                 edit = build(
@@ -392,10 +373,11 @@ class _Engine:
                     fallback=any(w.fallback for w in answers),
                     redact=self.redaction.text,
                 )
-                pending.append((edit, sum((w.usage for w in answers), Usage())))
-        return pending
+                edits.append(edit)
+                used[edit.ids] = sum((w.usage for w in answers), Usage())
+        return edits, used
 
-    def _written(self, questions: Sequence[Question]) -> Generator[Step, Sent, list[SummaryResult]]:
+    def _written(self, questions: Sequence[Question]) -> Steps[list[SummaryResult]]:
         if not questions:
             return []
         language = rendering.conversation_language(self.log.view_messages)
@@ -408,9 +390,6 @@ class _Engine:
         self.account.record_answers(results)
         return results
 
-    def _count(self, msg: Msg) -> int:
-        return self.token_sum.count(msg.id, msg)
-
 
 def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Proposal], str]:
     """What a strategy proposes, and what is wrong with it; a user's `own` strategy may fail in any way."""
@@ -418,7 +397,7 @@ def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Propo
         proposals = list(strategy.propose(view))
     except Exception as e:  # noqa: BLE001 (a turn must not end because somebody's strategy has a bug)
         return [], f"propose() failed: {told(e)}"
-    faults = [_fault(proposal, view, own=own) for proposal in proposals]
+    faults = [_fault(proposal, view) if own else "" for proposal in proposals]
     good = [proposal for proposal, fault in zip(proposals, faults, strict=True) if not fault]
     return good, next((f"proposal {n} of {len(faults)} {fault}" for n, fault in enumerate(faults, 1) if fault), "")
 
@@ -438,21 +417,19 @@ def _guarded(ledger: Callable[[str], str] | None) -> Callable[[str], str] | None
     return text_or_reason
 
 
-def _fault(proposal: Any, view: View, *, own: bool) -> str:
+def _fault(proposal: Any, view: View) -> str:
     """Why a proposal cannot be carried out, "" if it can; found out by trying, since a user's may hold anything."""
     if not isinstance(proposal, Proposal):
         return f"is of type {type(proposal).__name__}; propose Proposal(view.span(start, stop), text)"
     try:
         if not isinstance(proposal.text, str | Question | None) or not proposal.well_formed:
             return "needs a span with a text or Question (in the role user or assistant) or, for one message, `blocks`"
-        places = [view.position.get(id_) for id_ in proposal.span.ids]
-        pairs = zip(places, proposal.span.messages, strict=True)
-        if own and any(at is not None and view.messages[at] is not m for at, m in pairs):
+        pairs = zip(map(view.position.get, proposal.span.ids), proposal.span.messages, strict=True)
+        if any(at is not None and view.messages[at] is not m for at, m in pairs):
             return "has other messages than the view; make its span with view.span(start, stop)"
-        if own:
-            if not all(question.well_formed for question in proposal.questions):
-                return _QUESTION
-            build(proposal, ["."] * len(proposal.questions))
+        if not all(question.well_formed for question in proposal.questions):
+            return _QUESTION
+        build(proposal, ["."] * len(proposal.questions))
     except Exception as e:  # noqa: BLE001 (as above)
         return f"cannot be carried out: {told(e)}"
     return ""

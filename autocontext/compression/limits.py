@@ -12,11 +12,9 @@ from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionReport
 from autocontext.history.log import Log
-from autocontext.history.view import View
 from autocontext.messages import is_pinned
 from autocontext.plan import PlanLike
-from autocontext.strategies.images import Images, over_limit
-from autocontext.strategies.provider_compaction import ProviderCompaction
+from autocontext.tokens.request_size import over_limit
 
 if TYPE_CHECKING:
     from autocontext.notes.writer import NoteWriter
@@ -129,16 +127,19 @@ class PassOptions:
     """Run although no limit is reached, since it costs less than it saves."""
     cold: bool = False
     """Whether the provider's cache has expired."""
-    window: int | None = None
-    """The memory's window in tokens, if this pass has another one; None: that of `config`."""
+    window: int = 0
+    """The memory's window in tokens, if this pass has another one; 0: that of `config`."""
     only: Callable[[NoteWriter], Strategy] | None = None
     """Makes the one strategy of this pass, which runs although no limit is reached and in place of all others."""
 
 
 def due_anyway(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool:
     """Whether a provider's compaction, or images or bytes, call for a pass, whatever the tokens of the view."""
-    if log.compactions and ProviderCompaction(config).propose(View(log.view_ids, log.view_messages)):
-        return True
+    if log.compactions:
+        from autocontext.strategies.provider_compaction import ProviderCompaction  # noqa: PLC0415 (see `pass_run`)
+
+        if ProviderCompaction(config).propose(log.view()):
+            return True
     return images_due(log, token_sum, config)
 
 
@@ -149,7 +150,9 @@ def images_due(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool
     request = token_sum.request
     if not over_limit(request.total(), config):
         return False
-    return bool(Images(config, request.of).leaving(View(log.view_ids, log.view_messages)))
+    from autocontext.strategies.images import Images  # noqa: PLC0415 (see `pass_run`)
+
+    return bool(Images(config, request.of).leaving(log.view()))
 
 
 def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:
@@ -173,12 +176,11 @@ class Target:
     """
 
     def __init__(self, log: Log, token_sum: TokenSum, config: AutoContextConfig, *, early: bool = False) -> None:
-        self._log, self._token_sum = log, token_sum
-        limits = Limits.of(config, early=early)
-        self.messages = limits.messages * config.target_ratio
-        self.least = int(limits.tokens * config.target_ratio)
+        self._log, self._token_sum, self._max_token = log, token_sum, config.max_token
+        self.limits = Limits.of(config, early=early)
+        self.messages = self.limits.messages * config.target_ratio
+        self.least = int(self.limits.tokens * config.target_ratio)
         """The least number of tokens that `tokens` may be."""
-        self._trigger = limits.tokens
         self._seen = (-1, 0)
 
     @property
@@ -186,34 +188,24 @@ class Target:
         """Tokens that the view should be under."""
         if self._seen[0] != len(self._log.entries):
             self._seen = len(self._log.entries), self._fixed()
-        spared = min(self._trigger // 2, self._seen[1]) / max(1, self._trigger)
-        return self.least + int((self._trigger - self.least) * spared)
+        trigger = self.limits.tokens
+        spared = min(trigger // 2, self._seen[1]) / max(1, trigger)
+        return self.least + int((trigger - self.least) * spared)
 
     def _fixed(self) -> int:
         """Tokens of what stays in this pass, whatever the rest is."""
-        view, count = View(self._log.view_ids, self._log.view_messages), self._token_sum.count
+        view = self._log.view(self._token_sum.count)
         places = [i for i, m in enumerate(view.messages) if i == view.first_user or m.role == "system" or is_pinned(m)]
         places += takewhile(lambda i: view.messages[i].role == "tool", reversed(range(len(view))))
-        return self._token_sum.overhead + sum(count(view.ids[i], view.messages[i]) for i in places)
-
-
-class PassBudget:
-    """How far the view is from the target of a pass."""
-
-    def __init__(self, log: Log, token_sum: TokenSum, options: PassOptions) -> None:
-        self._log, self._token_sum = log, token_sum
-        self._max_token = options.config.max_token
-        self._just_under = int(self._max_token * _JUST_UNDER)
-        self.limits = Limits.of(options.config, early=options.early)
-        self._target = Target(log, token_sum, options.config, early=options.early)
+        return self._token_sum.overhead + sum(view.tokens(i, i + 1) for i in places)
 
     def excess(self) -> tuple[float, int]:
         """Messages and tokens over the target, the tokens by our own counter.
 
         Half a message where the view is at the target, and not under it.
         """
-        largest = ceil(self._target.messages) - 1
-        return len(self._log.view_ids) - largest - 0.5, self._token_sum.over(self._target.tokens)
+        largest = ceil(self.messages) - 1
+        return len(self._log.view_ids) - largest - 0.5, self._token_sum.over(self.tokens)
 
     def met(self) -> bool:
         """Whether the view is under the target."""
@@ -222,10 +214,11 @@ class PassBudget:
 
     def overflow(self) -> int:
         """Tokens to cut from texts so that a view over the window is under the trigger again; 0 if it is not over."""
-        return self.over_window(min(self.limits.tokens, self._just_under))
+        return self.over_window(self.limits.tokens)
 
     def over_window(self, tokens: int | None = None) -> int:
         """Tokens to cut so that a view over the window has so many, or is just under it, perhaps over the trigger."""
         if self._token_sum.total() <= self._max_token:
             return 0
-        return self._token_sum.over(self._just_under if tokens is None else tokens)
+        just_under = int(self._max_token * _JUST_UNDER)
+        return self._token_sum.over(just_under if tokens is None else min(tokens, just_under))

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from autocontext.compression.accounting import price, untouched
-from autocontext.compression.engine import Pass, compress
 from autocontext.compression.limits import PassOptions, due
 from autocontext.compression.lock import LockHolder, PassLock, inside
 from autocontext.compression.questions import Ask
@@ -25,6 +24,7 @@ from autocontext.requests import Answer, Usage
 from autocontext.tokens import VocabularyCounter
 
 if TYPE_CHECKING:
+    from autocontext.compression.engine import Steps
     from autocontext.notes.work import WorkLedger
 
 
@@ -33,25 +33,6 @@ class PassLockLost(Exception):
 
     def __init__(self) -> None:
         super().__init__("the memory was cleared, loaded or put back while the pass was running, or the pass given up")
-
-
-class LogFork:
-    """The log and its token sum as they are, on which a pass plans while others go on adding to the real ones.
-
-    What grows with the session is not copied, only the view and what belongs to its notes.
-    """
-
-    def __init__(self, log: Log, token_sum: TokenSum) -> None:
-        self.log = log.as_it_is()
-        self.token_sum = token_sum.fork(self.log)
-
-    def rebase(self, log: Log, token_sum: TokenSum) -> bool:
-        """Take over what was recorded since, and hand over the counts made here; True if only messages were added."""
-        entries = log.entries[len(self.log.entries) :]
-        if entries:
-            self.token_sum.update(self.log.renew(log))
-        token_sum.learn_from(self.token_sum)
-        return all(entry.type == "added" for entry in entries)
 
 
 class Recorder(Protocol):
@@ -94,9 +75,12 @@ class PassRun:
         self._context, self._recorder = context, context.recorder
         self._spent: list[Answer] = []
         """All that the model has answered."""
-        self._fork: LogFork | None = None
+        self._log: Log
+        """The log as it was, on which the pass plans while others go on adding to the real one; set as it starts."""
+        self._token_sum: TokenSum
+        """Its token sum."""
         self._ledger: WorkLedger | None = None
-        self._steps: Pass | None = None
+        self._steps: Steps[CompressionReport] | None = None
 
     def steps(self) -> Generator[Ask, list[Answer], CompressionReport]:
         """The whole pass, as a flow that is sent the answers to each Ask; one that lost the lock reports `busy`."""
@@ -125,7 +109,7 @@ class PassRun:
             size = self._undisturbed()
             try:
                 while not isinstance(step := collector_paused(size, partial(steps.send, sent)), Ask):
-                    sent = None if self._commit(step.entry) else False
+                    sent = None if self._commit(step) else False
             except StopIteration as done:
                 self._rebase()
                 self.report = done.value
@@ -147,36 +131,44 @@ class PassRun:
         cost = price(used, self.options.config)
         return report.model_copy(update={"model_calls": calls, "usage": used, "cost": cost})
 
-    def _start(self) -> Pass | CompressionReport:
+    def _start(self) -> Steps[CompressionReport] | CompressionReport:
         """The pass, on a fork made now; the report when none is due."""
-        from autocontext.notes.work import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
+        # Imported here, with the strategies: what only passes need costs what `import autocontext` spares.
+        from autocontext.compression.engine import compress  # noqa: PLC0415
+        from autocontext.notes.work import WorkLedger  # noqa: PLC0415
 
         context, config = self._context, self.options.config
         with self._recorder.lock:
             log = self._recorder.log
             if reason := due(log, context.token_sum, self.options):
                 return untouched(log, context.token_sum, "not_needed", reason)
-            self._fork = LogFork(log, context.token_sum)
+            self._log = log.as_it_is()
+            self._token_sum = context.token_sum.fork(self._log)
             self._ledger = context.ledger or WorkLedger(config.tool_effects, config.instruction_sources)
             context.ledger = None
-            self._steps = compress(self._fork.log, self._fork.token_sum, self._ledger, self.options)
+            self._steps = compress(self._log, self._token_sum, self._ledger, self.options)
         return self._steps
 
     def _undisturbed(self) -> int:
         """How many messages it plans on; 0 if it calls code of the user's own, which may wait."""
-        config, fork = self.options.config, self._fork
+        config = self.options.config
         waits = config.redact or self.options.plan is not None or not all(isinstance(s, str) for s in config.strategies)
-        if fork is None or waits or not isinstance(fork.token_sum.counter, VocabularyCounter):
-            return 0
-        return len(fork.log.view_ids)
+        return 0 if waits or not isinstance(self._token_sum.counter, VocabularyCounter) else len(self._log.view_ids)
 
     def _rebase(self) -> bool:
-        """Take over what was recorded meanwhile; True if that was only added messages. Raises PassLockLost."""
+        """Take over what was recorded meanwhile, and hand over the counts made here. Raises PassLockLost.
+
+        True if only messages were added.
+        """
         with self._recorder.lock:
             log = self._recorder.log
             if not self._context.pass_lock.has(self.holder):
                 raise PassLockLost
-            return self._fork is None or self._fork.rebase(log, self._context.token_sum)
+            entries = log.entries[len(self._log.entries) :]
+            if entries:
+                self._token_sum.update(self._log.renew(log))
+            self._context.token_sum.learn_from(self._token_sum)
+            return all(entry.type == "added" for entry in entries)
 
     def _commit(self, entry: Entry) -> bool:
         """Commit an entry that was checked on the copy; False when the view has lost messages since.

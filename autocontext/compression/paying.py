@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from autocontext.compression.limits import GROWTH, Limits, Pacing, Target
 from autocontext.compression.token_sum import TokenSum
@@ -24,6 +23,7 @@ from autocontext.history.view import View
 from autocontext.messages import Msg
 from autocontext.prices import RATIOS
 from autocontext.requests import Usage
+from autocontext.text.gaps import parsed
 
 _SUMMARY = 0.06
 """Tokens that a model writes in a pass at most, as a share of the window."""
@@ -56,11 +56,11 @@ class PassCost:
 def pass_cost(
     config: AutoContextConfig,
     before: View,
-    *,
     tokens_before: int,
     tokens_after: int,
-    first_changed: int,
     overhead: int,
+    *,
+    first_changed: int,
     cold: bool,
     notes: float,
 ) -> PassCost:
@@ -125,7 +125,8 @@ class PromptCache:
             return None
         last = self._requested
         if last is None:  # not since this process began: when the model answered last
-            last = next((_seconds(m.timestamp) for m in reversed(self._log.view_messages) if is_reply(m)), None)
+            time = next((parsed(m.timestamp) for m in reversed(self._log.view_messages) if is_reply(m)), None)
+            last = None if time is None else time.timestamp()
         return None if last is None else last + self._config.cache_ttl - self._clock()
 
     @property
@@ -155,28 +156,11 @@ class PromptCache:
 
     def _price(self, *, cold: bool, asks: bool) -> float:
         """What a pass that reaches the target would add to the cost of the next request."""
-        view = View(self._log.view_ids, self._log.view_messages, self._token_sum.count)
-        total = self._token_sum.total()
-        notes = 0.0
+        view = self._log.view(self._token_sum.count)
+        total, left, notes = self._token_sum.total(), self._target.tokens, 0.0
         if asks and self._config.prices is not None:
             out = int(self._config.max_token * min(_SUMMARY, self._config.note_ratio))
-            used = Usage(input_tokens=total - self._target.tokens, output_tokens=out)
+            used = Usage(input_tokens=total - left, output_tokens=out)
             notes = self._config.prices.summaries(used)
-        return pass_cost(
-            self._config,
-            view,
-            tokens_before=total,
-            tokens_after=self._target.tokens,
-            first_changed=view.first_user + 1,
-            overhead=self._token_sum.overhead,
-            cold=cold,
-            notes=notes,
-        ).extra
-
-
-def _seconds(timestamp: str) -> float | None:
-    """A message's timestamp as seconds since 1970; None if it is not one."""
-    try:
-        return datetime.fromisoformat(timestamp).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return None
+        tokens, changed = (total, left, self._token_sum.overhead), view.first_user + 1
+        return pass_cost(self._config, view, *tokens, first_changed=changed, cold=cold, notes=notes).extra

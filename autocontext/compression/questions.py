@@ -6,7 +6,7 @@ A generator like the engine, of which it is a part: it yields Ask and is sent An
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from autocontext.config import AutoContextConfig
@@ -40,16 +40,9 @@ class Ask:
 Asking: TypeAlias = Generator[Ask, "list[Answer]", "list[SummaryResult]"]
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryResult:
-    """The result of one question."""
+class SummaryResult(Answer):
+    """The result of one question; `problem` is that of any part of it."""
 
-    text: str | None = None
-    """None without a usable answer."""
-    problem: str = ""
-    """What was wrong with the model's answer to any part of it; "" when nothing was."""
-    usage: Usage = field(default_factory=Usage)
-    calls: int = 0
     fallback: bool = False
     """Whether any part of the text was written without the model."""
 
@@ -111,7 +104,7 @@ def write(questions: Sequence[Question], builder: RequestBuilder) -> Asking:
     if to_merge:
         merges = [_merge(questions[i], results[i], builder.room) for i in to_merge]
         for i, merged in zip(to_merge, (yield from write(merges, builder)), strict=True):
-            results[i] = replace(_joined_results([results[i], merged]), text=merged.text)
+            results[i] = _joined_results([results[i], merged]).model_copy(update={"text": merged.text})
     return results
 
 
@@ -128,11 +121,11 @@ def _joined_results(parts: Sequence[SummaryResult]) -> SummaryResult:
     """Several partial texts as one, with what all used; no text when one of them is missing."""
     texts = [p.text for p in parts if p.text is not None]
     return SummaryResult(
-        "\n".join(dict.fromkeys(filter(None, texts))) if len(texts) == len(parts) else None,
-        next((p.problem for p in parts if p.problem), ""),
-        sum((p.usage for p in parts), Usage()),
-        sum(p.calls for p in parts),
-        any(p.fallback for p in parts),
+        text="\n".join(dict.fromkeys(filter(None, texts))) if len(texts) == len(parts) else None,
+        problem=next((p.problem for p in parts if p.problem), ""),
+        usage=sum((p.usage for p in parts), Usage()),
+        calls=sum(p.calls for p in parts),
+        fallback=any(p.fallback for p in parts),
     )
 
 
@@ -154,15 +147,16 @@ def _ask(questions: Sequence[Question], limits: Sequence[int], builder: RequestB
     """Put questions to the model; those it fails on to the extractive summariser, if that is wanted."""
     requests = tuple(builder.request(q) for q in questions)
     answers = yield Ask(requests, tuple(limits), meanwhile=builder.meanwhile)
-    results = [SummaryResult(builder.redacted(a.text), a.problem, a.usage, a.calls) for a in answers]
+    results = [SummaryResult(**{**dict(a), "text": builder.redacted(a.text)}) for a in answers]
     for i, q in enumerate(questions):
         if results[i].text is None and q.otherwise is not None:
-            results[i] = replace(results[i], text=q.otherwise, fallback=True)
+            results[i] = results[i].model_copy(update={"text": q.otherwise, "fallback": True})
     failed = [i for i, w in enumerate(results) if w.text is None]
     if failed and builder.config.extractive_fallback:
         fallbacks = yield Ask(tuple(requests[i] for i in failed), tuple(limits[i] for i in failed), extractive=True)
         for i, a in zip(failed, fallbacks, strict=True):
-            results[i] = replace(results[i], text=builder.redacted(a.text), fallback=a.text is not None)
+            text = builder.redacted(a.text)
+            results[i] = results[i].model_copy(update={"text": text, "fallback": a.text is not None})
     return results
 
 

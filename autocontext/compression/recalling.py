@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autocontext.compression.accounting import event
+from autocontext.compression.accounting import edited
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import RECALLED
@@ -13,9 +13,7 @@ from autocontext.history.entries import Edited
 from autocontext.history.log import Log
 from autocontext.history.proposals import build
 from autocontext.history.redacting import Redaction
-from autocontext.history.view import View
 from autocontext.messages import is_note, is_user_turn
-from autocontext.requests import Usage
 from autocontext.text.gaps import gap
 
 SHARE = 0.03
@@ -54,26 +52,15 @@ class Recaller:
             # What is left under the trigger: a recall must not bring about a pass.
             return min(int(config.max_token * SHARE), config.token_trigger - 1 - token_sum.total())
 
-        view = View(log.view_ids, log.view_messages, token_sum.count)
+        view = log.view(token_sum.count)
         count = token_sum.counter.count
         redaction = Redaction(config.redact)
-        recall = Recall(
-            log,
-            new,
-            room,
-            count=count,
-            redaction=redaction,
-            names=names,
-            pauses=pauses,
-        )
+        recall = Recall(log, new, room, count=count, redaction=redaction, names=names, pauses=pauses)
         edits = [build(p, [], strategy=Recall.name, redact=redaction.text) for p in recall.propose(view)]
         if not edits:  # nothing was counted until here
             return None
         done = apply(view, edits, count, spare=room())
-        if not done.edits:
-            return None
-        events = [event(view, e, Usage(), sum(map(count, e.messages)), config.max_token) for e in done.edits]
-        return Edited(edits=done.edits, events=tuple(events))
+        return edited(view, done.edits, count, config.max_token) if done.edits else None
 
 
 def _new(log: Log, config: AutoContextConfig) -> Iterator[str]:

@@ -14,7 +14,6 @@ from autocontext.strategies.selection import RELOAD_TOOL
 
 NEAR = 10
 """Calls before and after each pass that are compared."""
-_NO_PASS = NEAR
 
 
 class RepeatMeter:
@@ -26,18 +25,14 @@ class RepeatMeter:
     def __init__(self) -> None:
         self.entries = 0
         """Number of entries followed."""
-        self._totals = Repeats()
+        self.repeats = Repeats()
+        """What was counted so far; calls before a pass count when it comes."""
         self._made: set[tuple[str, int]] = set()
         self._read: set[tuple[str, int]] = set()
         self._recent: deque[CallCounts] = deque(maxlen=NEAR)
         """The newest calls that are not near after a pass."""
-        self._since = _NO_PASS
-        """Calls since the last pass."""
-
-    @property
-    def repeats(self) -> Repeats:
-        """What was counted so far; calls before a pass count when it comes."""
-        return self._totals
+        self._since = NEAR
+        """Calls since the last pass, as far as they are near."""
 
     def follow(self, entries: Iterable[Entry]) -> None:
         """Go on with the next entries."""
@@ -48,8 +43,8 @@ class RepeatMeter:
                     for use in entry.message.tool_uses:
                         self._count(self._look(use))
                 case Edited() if not entry.only_recalls:
-                    before = sum(self._recent, self._totals.before)
-                    self._totals = Repeats(before=before, after=self._totals.after)
+                    before = sum(self._recent, self.repeats.before)
+                    self.repeats = Repeats(before=before, after=self.repeats.after)
                     self._recent.clear()
                     self._since = 0
                 case Cleared():
@@ -64,12 +59,12 @@ class RepeatMeter:
         """Begin another conversation."""
         self._made, self._read = set(), set()
         self._recent.clear()
-        self._since = _NO_PASS
+        self._since = NEAR
 
     def _count(self, call: CallCounts) -> None:
         if self._since < NEAR:
             self._since += 1
-            self._totals = Repeats(before=self._totals.before, after=self._totals.after + call)
+            self.repeats = Repeats(before=self.repeats.before, after=self.repeats.after + call)
         else:
             self._recent.append(call)
 
@@ -77,16 +72,11 @@ class RepeatMeter:
         """What a call is, compared with those before it."""
         made, read = _call_key(use), _reading_key(use)
         reload = use.name.endswith(RELOAD_TOOL)  # servers put their name before it
-        counts = CallCounts(
-            calls=1,
-            repeated=int(made in self._made),
-            reread=int(reload or read in self._read),
-            reloads=int(reload),
-        )
+        repeated, reread = int(made in self._made), int(reload or read in self._read)
         self._made.add(made)
         if read is not None:
             self._read.add(read)
-        return counts
+        return CallCounts(calls=1, repeated=repeated, reread=reread, reloads=int(reload))
 
 
 def _call_key(use: ToolUseBlock) -> tuple[str, int]:

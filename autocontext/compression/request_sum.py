@@ -33,7 +33,7 @@ class RequestSum:
         else:
             old, self._sizes = self._sizes, {}
             total = RequestSize()
-            for id_, msg in zip(log.view_ids, log.view_messages, strict=True):
+            for id_, msg in log.in_view:
                 if id_ in old:
                     self._sizes[id_] = old[id_]
                 total = total.plus(self.of(id_, msg))

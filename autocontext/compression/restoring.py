@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from autocontext.compression.accounting import event
+from autocontext.compression.accounting import edited
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import IMAGES_LEFT_OUT, PROVIDER_COMPACTION
 from autocontext.history.edits import apply
-from autocontext.history.entries import Edited, Entry, Restored
+from autocontext.history.entries import Entry, Restored
 from autocontext.history.log import Log
 from autocontext.history.proposals import build
 from autocontext.history.undoing import still_held, undo_entry
-from autocontext.history.view import View
 from autocontext.messages import COMPACTION, ENCRYPTED, Msg
-from autocontext.requests import Usage
-from autocontext.strategies.provider_compaction import ProviderCompaction
 
 
 def is_readable(msg: Msg, provider: str) -> bool:
@@ -28,20 +25,16 @@ def restore_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) ->
 
     A compaction stays if its originals are not in this memory.
     """
-    fork = log.fork()
+    from autocontext.strategies.provider_compaction import ProviderCompaction  # noqa: PLC0415 (see `pass_run`)
+
+    fork = log.as_it_is()
     entries: list[Entry] = [entry for uuid, place in _compacted(log) if (entry := _restored(fork, uuid, place))]
     counts = token_sum.fork(fork)
-    view = View(fork.view_ids, fork.view_messages, counts.count)
+    view = fork.view(counts.count)
     proposals = ProviderCompaction(config.model_copy(update={"provider_compaction": "instead"})).propose(view)
     edits = [build(p, [], strategy=ProviderCompaction.name) for p in proposals]
-    done = apply(view, edits, lambda m: counts.count(m.id, m))
-    if done.edits:
-        events = (
-            event(view, e, Usage(), sum(counts.count(m.id, m) for m in e.messages), config.max_token)
-            for e in done.edits
-        )
-        entries.append(Edited(edits=done.edits, events=tuple(events)))
-    return entries
+    done = apply(view, edits, counts.of)
+    return [*entries, edited(view, done.edits, counts.of, config.max_token)] if done.edits else entries
 
 
 def made_for_less(log: Log, config: AutoContextConfig) -> bool:
@@ -54,7 +47,7 @@ def enlarging_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) 
 
     What the agent has archived stays so, and images whose place a line has taken: a window is not what they lacked.
     """
-    fork = log.fork()
+    fork = log.as_it_is()
     counts = token_sum.fork(fork)
     entries: list[Entry] = []
     todo = list(fork.view_ids)
@@ -72,7 +65,7 @@ def enlarging_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) 
         places -= len(ids) - 1
         if tokens < 0 or places < 0:
             break
-        fork.record(entry)
+        fork.follow(entry)
         entries.append(entry)
         todo += ids
     return entries
@@ -88,11 +81,11 @@ def _compacted(log: Log) -> list[tuple[str, str | None]]:
 def _restored(fork: Log, uuid: str, place: str | None) -> Restored | None:
     """The entry that puts a span back before the message that followed it, else before the last compaction."""
     ids = still_held(fork, fork.offloads.get(uuid, ()))
-    last = View(fork.view_ids, fork.view_messages).compacted
+    last = fork.view().compacted
     before = place if place in fork.view_ids else fork.view_ids[last] if last >= 0 else None
     in_view = fork.numbers(fork.view_ids)  # also behind notes: a snapshot may have forgotten that they came back
     if before is None or not ids or any(number in in_view for number in fork.numbers(ids)):
         return None
     entry = Restored(uuid=uuid, note=before, ids=(*ids, before))
-    fork.record(entry)
+    fork.follow(entry)
     return entry

@@ -79,7 +79,8 @@ _OWN_PASS = "this code is part of the running pass, or blocks its event loop: wa
 
 Listener = Callable[[CompressionReport], Any]
 
-import_before_fork("autocontext.notes.page", "autocontext.models.extractive")  # what the first pass imports
+# What the first pass imports.
+import_before_fork("autocontext.compression.engine", "autocontext.notes.page", "autocontext.models.extractive")
 part_at_fork(PAUSES)
 
 
@@ -126,9 +127,8 @@ class PassRunner:
         self._token_sum, self._config, self._lock = token_sum, config, recorder.lock
         self._context = PassContext(recorder, token_sum)
         self._pass_lock = self._context.pass_lock
-        self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._asker = Asker(model, config)
-        self._loading, self._loads_ahead = loading, False
+        self._loading = loading
         self._cache = PromptCache(recorder.log, token_sum, config, clock)
         self._conversation = conversation
         self._strict = bool(getattr(model, "strict", False))
@@ -175,7 +175,6 @@ class PassRunner:
     def resize(self, config: AutoContextConfig) -> None:
         """Go by another configuration from the next pass on. Use it under the lock."""
         self._config = self._asker.config = config
-        self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._token_sum.resize(config.max_token)
         self._cache.resize(config)
         self.restart()
@@ -211,8 +210,7 @@ class PassRunner:
         elif self._due():
             self.run()
         self._recall()
-        self._requested()
-        self._tell()
+        self._read()
 
     async def abefore_reading(self) -> None:
         """The same for asynchronous callers."""
@@ -226,8 +224,7 @@ class PassRunner:
             self._start_task()
         if await self.locked(self._recalls):
             await in_thread(self._recall)
-        await self.locked(self._requested)
-        await self.locked(self._tell)
+        await self.locked(self._read)
 
     def _recalls(self) -> bool:
         return self._recaller.due(self._log, self._config)
@@ -278,10 +275,12 @@ class PassRunner:
             return "the last pass took out what it could, and the context has hardly grown since"
         return ""
 
-    def _tell(self) -> None:
-        """Warn of a missing reload tool, once, and of a view that is over the window, once until it fits again."""
+    def _read(self) -> None:
+        """A request follows. Warn of a missing reload tool, once, and of a view over the window, once until it fits."""
         with self._lock:
+            self.cache.requested()
             condensed = bool(self._log.events)
+        self._tell_calls()
         if self.lacks_reload and condensed:
             self._warn_once(_NO_RELOAD)
         if reason := self.overflow():
@@ -293,11 +292,6 @@ class PassRunner:
         if text not in self._told:
             self._told.add(text)
             _log.warning(text, self._conversation, *arguments)
-
-    def _requested(self) -> None:
-        with self._lock:
-            self.cache.requested()
-        self._tell_calls()
 
     def repeats(self) -> Repeats:
         """Whether the agent repeats itself after passes; reads the entries that are new since the last time."""
@@ -326,11 +320,8 @@ class PassRunner:
 
     def _load_ahead(self) -> None:
         """Load the vocabulary in a thread once the view may be half of what triggers a pass."""
-        log = self._log
-        if not self._loads_ahead and (
-            2 * self._token_sum.at_most >= self._config.max_token or 2 * len(log.view_ids) >= self._config.msg_threshold
-        ):
-            self._loads_ahead = True
+        tokens, messages = self._token_sum.at_most, len(self._log.view_ids)
+        if 2 * tokens >= self._config.max_token or 2 * messages >= self._config.msg_threshold:
             self._loading.start()
 
     async def locked(self, fn: Callable[[], T]) -> T:
@@ -366,7 +357,7 @@ class PassRunner:
             return tokens.reaches(self._config.max_token + 1) or due_anyway(log, tokens, self._config)
 
     def _due(self, *, early: bool = False) -> bool:
-        limits = self._early_limits if early else self._limits
+        limits = Limits.of(self._config, early=early)
         with self._lock:
             # First the comparisons alone, as every turn makes them.
             near = self._log.compactions or limits.reached(self._log, self._token_sum)
@@ -493,21 +484,13 @@ class PassRunner:
 
     def _tell_failure(self) -> None:
         """Warn once of a model that fails: notes go on without it, so nobody would see it otherwise."""
-        if self._asker.failed:
-            problem = self._asker.last_failure
-            self._warn_once(_MODEL_FAILED, self._asker.name, problem, way_out(problem))
+        health = self._asker.health
+        if health.failed:
+            self._warn_once(_MODEL_FAILED, self._asker.name, health.last_failure, way_out(health.last_failure))
 
     def health(self, *, store: Literal["none", "in step", "behind"]) -> Health:
         """How the model has done so far."""
-        asker = self._asker
-        return Health(
-            model=asker.name,
-            answered=asker.answered,
-            failed=asker.failed,
-            last_failure=asker.last_failure,
-            failing=asker.failing,
-            store=store,
-        )
+        return self._asker.health.model_copy(update={"model": self._asker.name, "store": store})
 
     def _options(self, max_token: int | None = None, *, goes_further: bool = False, **options: Any) -> PassOptions:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
@@ -557,14 +540,9 @@ class PassRunner:
             self._loading.start()
             await in_thread(self._loading.wait)
         if waiting := await self.locked(lambda: self._token_sum.waiting(_COUNTED_IN_THREAD)):
-            measure = self._token_sum.measure
+            measure, learn = self._token_sum.measure, self._token_sum.learn
             counted = await in_thread(lambda: [(id_, msg, measure(msg, bound)) for id_, msg, bound in waiting])
-
-            def learn() -> None:
-                for id_, msg, tokens in counted:
-                    self._token_sum.learn(id_, msg, tokens)
-
-            await self.locked(learn)
+            await self.locked(lambda: [learn(*one) for one in counted])
 
     def _counts_matter(self) -> bool:
         """Whether the view may be so large that its tokens have to be known."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -28,18 +28,18 @@ _PROVIDER_VARIABLES = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDE
 """With these environment variables the API loads an SDK by itself."""
 
 
+@dataclass
 class PassSpan:
     """The span `autocontext.compress` of one pass; it begins with the first step.
 
     A context manager around the whole pass; `inside()` surrounds each of its steps, in any thread.
     """
 
-    def __init__(self, conversation: str) -> None:
-        self.report: CompressionReport | None = None
-        """The pass's report; set before the end."""
-        self._conversation = conversation
-        self._span: Span | None = None
-        self._over = False
+    conversation: str
+    report: CompressionReport | None = None
+    """The pass's report; set before the end."""
+    _span: Span | None = None
+    _over: bool = False
 
     def __enter__(self) -> Self:
         return self
@@ -66,32 +66,20 @@ class PassSpan:
             yield
             return
         if self._span is None:
-            attributes = {"gen_ai.operation.name": "compress", "gen_ai.conversation.id": self._conversation}
+            attributes = {"gen_ai.operation.name": "compress", "gen_ai.conversation.id": self.conversation}
             self._span = _tracer().start_span("autocontext.compress", attributes=attributes)
         with _current(self._span):
             yield
 
 
-@dataclass
-class CallSpan:
-    """The span of one call of a model."""
-
-    _span: Span | None = None
-
-    def record(self, usage: Usage, problem: str) -> None:
-        """Record the call's usage, and the problem with its reply ("" for none)."""
-        if self._span is not None:
-            self._span.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
-            self._span.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
-            if problem:
-                _mark(self._span, "unusable_reply", "the reply was of no use")
-
-
 @contextmanager
-def call_span(name: str, request: ModelRequest) -> Iterator[CallSpan]:
-    """The span of one call of the model of this name, as OpenTelemetry's conventions for GenAI have it."""
+def call_span(name: str, request: ModelRequest) -> Iterator[Callable[[Usage, str], None]]:
+    """The span of one call of the model of this name, as OpenTelemetry's conventions for GenAI have it.
+
+    Gives what records the call's usage, and the problem with its reply ("" for none).
+    """
     if not in_use():
-        yield CallSpan()
+        yield lambda *_: None
         return
     from opentelemetry.trace import SpanKind  # noqa: PLC0415 (optional)
 
@@ -103,9 +91,16 @@ def call_span(name: str, request: ModelRequest) -> Iterator[CallSpan]:
     if request.max_output_tokens is not None:
         attributes["gen_ai.request.max_tokens"] = request.max_output_tokens
     span = _tracer().start_span(f"chat {name}", kind=SpanKind.CLIENT, attributes=attributes)
+
+    def record(usage: Usage, problem: str) -> None:
+        span.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
+        span.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
+        if problem:
+            _mark(span, "unusable_reply", "the reply was of no use")
+
     try:
         with _current(span):
-            yield CallSpan(span)
+            yield record
     except BaseException as e:
         # Only the type: a provider's text may quote the request.
         _mark(span, type(e).__qualname__, "")
@@ -122,8 +117,6 @@ def count_reload() -> None:
 
 def count_calls(before: CallCounts, after: CallCounts) -> None:
     """Count calls shortly before and after passes, and how many of them repeat earlier ones."""
-    if not in_use():
-        return
     for when, counts in (("before", before), ("after", after)):
         if counts.calls:
             for name in ("calls", "repeated", "reread"):

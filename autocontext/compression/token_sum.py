@@ -243,6 +243,10 @@ class TokenSum:
             self._counts[id_] = n = self.counter.count(msg)
             return n
 
+    def of(self, msg: Msg) -> int:
+        """`count` of a message under its own id."""
+        return self.count(msg.id, msg)
+
     def measure(self, msg: Msg, bound: int) -> int:
         """Tokens of a message with this bound: counted, or from a sample if they surely exceed the window."""
         counter, window = self.counter, self._window

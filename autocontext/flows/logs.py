@@ -12,11 +12,8 @@ class _WithoutSecrets(logging.Filter):
         try:
             self._redact(record)
         except Exception:  # noqa: BLE001 (a repr of somebody's object fails: no log line may break a turn)
-            record.msg, record.args, record.exc_info = (
-                "a log line that cannot be shown: an object in it fails",
-                (),
-                None,
-            )
+            record.msg, record.args = "a log line that cannot be shown: an object in it fails", ()
+            record.exc_info = None
         return True
 
     @staticmethod

@@ -46,7 +46,7 @@ def _said(log: Log, place: int) -> dict[str, str | None]:
 def open_calls(log: Log) -> dict[str, int]:
     """The calls in view without an answer there, by id, with the number of the message that makes each."""
     waiting: dict[str, str] = {}
-    for id_, msg in zip(log.view_ids, log.view_messages, strict=True):
+    for id_, msg in log.in_view:
         for result in msg.tool_results:
             waiting.pop(result.id, None)
         waiting.update((use.id, id_) for use in msg.tool_uses)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from autocontext.history.entries import Removed, Restored
 from autocontext.history.log import Log
 from autocontext.history.undoing import return_entries
-from autocontext.history.view import View, exchange_of
+from autocontext.history.view import exchange_of
 from autocontext.messages import Msg
 
 
@@ -40,7 +40,7 @@ def follow_entries(
             left.update(id_ for id_ in behind_it if id_ not in current and log.messages[id_].id in among)
     if not left:
         return entries
-    view, lost = View(log.view_ids, log.view_messages), left | log.taken_back - current
+    view, lost = log.view(), left | log.taken_back - current
     exchanges = {i for id_, i in view.position.items() if log.stands_for(id_, lost) for i in view.exchange(i)}
     leaving = tuple(view.ids[i] for i in sorted(exchanges) if view.ids[i] not in current)
     told_of = {*log.covered(id_ for id_ in view.ids if id_ not in leaving)} - log.taken_back - current

@@ -6,7 +6,7 @@ same state, and a crash between two entries leaves the state after the first.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from copy import copy
 from itertools import count
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from autocontext.history.entries import (
 )
 from autocontext.history.recorded import First, Messages, Recorded, Stored
 from autocontext.history.runs import Runs
+from autocontext.history.view import View
 from autocontext.messages import Msg, compacted_by, interned, is_ledger, is_recall, with_pin
 
 LEAST_PREFIX = 8
@@ -84,29 +85,19 @@ class Log:
         self.compactions: set[str] = set()
         """Ids of the added messages that hold a provider's compaction."""
 
-    def fork(self) -> Log:
-        """An independent copy of this log."""
-        fork = self._copied(but=("messages",))
-        fork.messages = self.messages.copy(fork.entries)
-        return fork
-
     def as_it_is(self) -> Log:
-        """A reading of this log as it is now, while others go on recording here: what only grows is not copied."""
-        growing = ("entries", "original")
-        now = self._copied(but=(*growing, "messages", "place"))
-        for name in growing:
-            reading = getattr(self, name)
-            setattr(now, name, First(len(reading), reading.__getitem__))
-        return now
+        """A reading of this log as it is now, while others go on recording here: what only grows is not copied.
 
-    def _copied(self, *, but: Container[str]) -> Log:
-        """A log with containers of its own, but for those of these names."""
+        It follows entries that add nothing, such as Restored, to see what they lead to.
+        """
         _ = self.view_messages  # read now, so that both hold the same objects: counts go by identity
-        new = copy(self)
+        now = copy(self)
         for name, reading in vars(self).items():
-            if name not in but and isinstance(reading, list | dict | set | Recorded):
-                setattr(new, name, reading.copy())
-        return new
+            if name in ("entries", "original"):
+                setattr(now, name, First(len(reading), reading.__getitem__))
+            elif name not in ("messages", "place") and isinstance(reading, list | dict | set):
+                setattr(now, name, reading.copy())
+        return now
 
     def renew(self, log: Log) -> ViewChange:
         """What `log.as_it_is()` was, as it is now; return how the view changed."""
@@ -128,6 +119,15 @@ class Log:
         if self._view_messages is None:
             self._view_messages = [self.pins.get(id_) or self.messages[id_] for id_ in self.view_ids]
         return self._view_messages
+
+    @property
+    def in_view(self) -> zip[tuple[str, Msg]]:
+        """The messages in view with their ids, in order."""
+        return zip(self.view_ids, self.view_messages, strict=True)
+
+    def view(self, tokens: Callable[[str, Msg], int] | None = None) -> View:
+        """The working view as it is now, with this counter."""
+        return View(self.view_ids, self.view_messages, tokens)
 
     def record(self, entry: Entry) -> ViewChange:
         """Append an entry, update the readings, and return how the view changed."""
@@ -176,13 +176,7 @@ class Log:
 
     def _keep(self, id_: str, msg: Msg | Stored) -> str:
         """Store a message and return its id in this log: its own, with a suffix if that is in use."""
-        key = id_
-        if key in self.messages:
-            n = self._suffixes.get(id_, 1)
-            while key in self.messages:
-                n += 1
-                key = f"{id_}~{n}"
-            self._suffixes[id_] = n
+        key = unused(id_, self.messages, self._suffixes)
         self.messages[key] = msg
         if not isinstance(msg, Stored) and compacted_by(interned(msg)):
             self.compactions.add(key)
@@ -345,7 +339,7 @@ class Log:
 
     def note_of(self, uuid: str) -> str | None:
         """Id of the note in view for an offload entry; None if it is no longer in view."""
-        for id_, m in zip(self.view_ids, self.view_messages, strict=True):
+        for id_, m in self.in_view:
             if id_ in self.replaced and m.origin is not None and m.origin.uuid == uuid:
                 return id_
         return None
@@ -415,6 +409,15 @@ class Log:
             ended=self.ended,
             edited=self.orphaned(self.messages),
         )
+
+
+def unused(id_: str, taken: Container[str], suffixes: dict[str, int]) -> str:
+    """The id, with a suffix if that is taken; `suffixes` remembers the last of each id."""
+    key, n = id_, suffixes.get(id_, 1)
+    while key in taken:
+        suffixes[id_] = n = n + 1
+        key = f"{id_}~{n}"
+    return key
 
 
 def _named_by(events: Iterable[CompressionEvent]) -> set[str]:

@@ -80,12 +80,6 @@ class Recorded(Sequence[Entry]):
         message = self._kept[stored.number] = stored.message()
         return message
 
-    def copy(self) -> Recorded:
-        """Another list of the same entries."""
-        copy = Recorded()
-        copy._kept = self._kept.copy()
-        return copy
-
     def __len__(self) -> int:
         return len(self._kept)
 
@@ -147,10 +141,6 @@ class Messages(Mapping[str, Msg]):
             text = _ESCAPED.sub(" ", kept.json().replace("\\\\", _BACKSLASH))
             return text.replace(_BACKSLASH, "\\")
         return "\n".join(kept.texts())
-
-    def copy(self, entries: Recorded) -> Messages:
-        """An independent copy for a copy of the entries; it reads the stored ones for itself."""
-        return Messages(entries, self._kept)
 
     def __getitem__(self, id_: str) -> Msg:
         message = self._kept[id_]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from autocontext.errors import AutoContextError, StateError, short
 from autocontext.events import CompressionEvent
 from autocontext.history.collector import collector_paused
 from autocontext.history.entries import Snapshot
-from autocontext.history.log import Log
+from autocontext.history.log import Log, unused
 from autocontext.messages import Msg, thaw
 
 VERSION = 1
@@ -23,19 +25,21 @@ _STORES = {
 
 def dump(log: Log) -> dict[str, Any]:
     """The state as a JSON object; `load` reads it back."""
+
+    def dicts(ids: Iterable[str]) -> list[dict[str, Any]]:
+        return [m.to_dict() for m in log.read(ids)]
+
     state = {
         "version": VERSION,
-        "working_memory_storage": [m.to_dict() for m in log.read(log.view_ids)],
-        "original_memory_storage": [m.to_dict() for m in log.read(log.original)],
-        "offload_context": {uuid: [m.to_dict() for m in log.read(ids)] for uuid, ids in log.offloads.items()},
+        "working_memory_storage": dicts(log.view_ids),
+        "original_memory_storage": dicts(log.original),
+        "offload_context": {uuid: dicts(ids) for uuid, ids in log.offloads.items()},
         "compression_events": [thaw(e.model_dump()) for e in log.events],
     }
-    referenced = {*log.view_ids, *log.original, *(id_ for ids in log.offloads.values() for id_ in ids)}
+    referenced = {*log.view_ids, *log.original, *chain.from_iterable(log.offloads.values())}
     # An undone note is not part of the state, so `replaced` must not name it.
     shared = {id_: ids for id_, ids in log.shared().items() if id_ in referenced}
-    if shared or any(
-        id_ != log.messages[id_].id for ids in (log.view_ids, log.original, *log.offloads.values()) for id_ in ids
-    ):
+    if shared or any(id_ != log.messages[id_].id for id_ in referenced):
         # Only the log's ids tell apart messages that were added with the same id, and say which note replaced which
         # messages of an entry that several compressions share.
         state["ids"] = {
@@ -74,14 +78,14 @@ def load(state: Any) -> Snapshot:
 
 
 def _load(state: Mapping[str, Any]) -> Snapshot:
-    message = _Messages()
-    original = _each(state, "original_memory_storage", message.read)
-    view = _each(state, "working_memory_storage", message.read)
+    message = partial(_message, {})
+    original = _each(state, "original_memory_storage", message)
+    view = _each(state, "working_memory_storage", message)
     offloads = {}
     for uuid, messages in state["offload_context"].items():
         if not isinstance(messages, list):
             raise StateError(f"state.offload_context.{uuid} is not a JSON array")
-        offloads[str(uuid)] = _each(state["offload_context"], uuid, message.read, "offload_context.")
+        offloads[str(uuid)] = _each(state["offload_context"], uuid, message, "offload_context.")
     events = tuple(_each(state, "compression_events", CompressionEvent.model_validate))
     table = _Table(state.get("ids"))
     originals, in_view = table.place(original, "original_memory_storage"), table.place(view, "working_memory_storage")
@@ -121,23 +125,19 @@ def _edited(state: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(str, edited))
 
 
-class _Messages:
-    """Reads messages. One that stands in several lists of a state, as most do, is read once."""
+def _message(known: dict[str, tuple[dict[str, Any], Msg]], data: Any) -> Msg:
+    """The message; the same object for the same data, as most stand in several lists of a state.
 
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[dict[str, Any], Msg]] = {}
-        """By id, the first with it."""
-
-    def read(self, data: Any) -> Msg:
-        """The message; the same object for the same data."""
-        id_ = data.get("id") if isinstance(data, dict) else None
-        if not isinstance(id_, str):
-            return Msg.model_validate(data)
-        if id_ in self._known and _same(self._known[id_][0], data):
-            return self._known[id_][1]
-        msg = Msg.model_validate(data)
-        self._known.setdefault(id_, (data, msg))
-        return msg
+    `known` holds, by id, the first with it.
+    """
+    id_ = data.get("id") if isinstance(data, dict) else None
+    if not isinstance(id_, str):
+        return Msg.model_validate(data)
+    if id_ in known and _same(known[id_][0], data):
+        return known[id_][1]
+    msg = Msg.model_validate(data)
+    known.setdefault(id_, (data, msg))
+    return msg
 
 
 def _same(data: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -161,8 +161,7 @@ class _Table:
     def __init__(self, ids: Any) -> None:
         self.ids = ids
         self.messages: dict[str, Msg] = {}
-        self._copies: dict[str, int] = {}
-        """How many stored messages have an id."""
+        self._suffixes: dict[str, int] = {}
         self._alike: dict[tuple[object, ...], list[str]] = {}
         """Keys of the stored messages by fingerprint."""
 
@@ -195,12 +194,7 @@ class _Table:
         return {id_: tuple(ids) for id_, ids in table.items()}
 
     def _new(self, msg: Msg, fingerprint: tuple[object, ...]) -> str:
-        n = self._copies.get(msg.id, 0)
-        self._copies[msg.id] = n + 1
-        key = msg.id
-        while key in self.messages:
-            n += 1
-            key = f"{msg.id}~{n}"
+        key = unused(msg.id, self.messages, self._suffixes)
         self._alike.setdefault(fingerprint, []).append(key)
         self.messages[key] = msg
         return key

@@ -17,7 +17,8 @@ from autocontext.history.redacting import Redaction
 from autocontext.history.runs import Runs
 from autocontext.history.view import Span, View
 from autocontext.messages import Msg
-from autocontext.plan import PlanLike, plan_lines
+from autocontext.notes.plan_part import PlanPart
+from autocontext.plan import PlanLike
 from autocontext.text import rendering
 from autocontext.text.gaps import gap, moment
 from autocontext.tokens import TokenCounter, VocabularyCounter
@@ -213,7 +214,7 @@ class NoteWriter:
 def _readable(plan: PlanLike | None) -> PlanLike | None:
     """The plan, unless it cannot be read: a user's object that fails must not cost the note."""
     try:
-        plan_lines(plan, ())
+        PlanPart(plan, ())
     except Exception:  # noqa: BLE001 (it may be any object)
         return None
     return plan

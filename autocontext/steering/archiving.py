@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from autocontext.errors import Conflict
 from autocontext.events import CompressionReport
 from autocontext.history.edits import NO_GAIN
 from autocontext.history.entries import Entry
@@ -15,9 +14,6 @@ from autocontext.history.undoing import undo_entry
 from autocontext.steering.parts import BUSY, MemoryParts, Refusal, counted
 from autocontext.strategies.archive import Archive
 from autocontext.tools import as_text
-
-_ATTEMPTS = 5
-"""How often a restore begins again after another process has written to the session."""
 
 
 def archive(memory: MemoryParts, messages: Any, reason: Any) -> str:
@@ -53,21 +49,20 @@ def _why(report: CompressionReport) -> str:
 
 def restore(memory: MemoryParts, messages: Any) -> str:
     """Put back the originals of messages that a note or a preview stands for."""
-    for _ in range(_ATTEMPTS):
-        with memory.lock:
-            numbers = memory.numbers(messages)
-            entries, answer = _plan(memory, numbers)
-            try:
-                memory.journal.commit(*entries)
-            except Conflict:
-                continue  # the journal has taken over what the other process wrote
-            return answer
-    raise Refusal("other processes keep writing to this conversation; call the tool again.")
+    answer = ""
+
+    def entries() -> list[Entry]:
+        nonlocal answer
+        entries, answer = _plan(memory, memory.numbers(messages))
+        return entries
+
+    memory.journal.commit_anew(entries)
+    return answer
 
 
 def _plan(memory: MemoryParts, numbers: Runs) -> tuple[list[Entry], str]:
     """What puts these messages back into the view, worked out on a copy of the log. Raises Refusal."""
-    log = memory.log.fork()
+    log = memory.log.as_it_is()
     there = memory.in_view()
     missing = [n for n in numbers if n not in there]
     if not missing:
@@ -79,7 +74,7 @@ def _plan(memory: MemoryParts, numbers: Runs) -> tuple[list[Entry], str]:
         entry = undo_entry(log, note)
         if entry is None:
             break
-        log.record(entry)
+        log.follow(entry)
         entries.append(entry)
         missing = [n for n in missing if log.original[n - 1] not in set(log.view_ids)]
     if missing:
@@ -93,10 +88,8 @@ def _plan(memory: MemoryParts, numbers: Runs) -> tuple[list[Entry], str]:
 
 def _note_over(log: Log, missing: Runs) -> str | None:
     """The id of a note or a shortened message in view that stands for any of these messages."""
-    for id_ in log.view_ids:
-        if id_ in log.replaced and any(n in missing for n in log.numbers([id_])):
-            return id_
-    return None
+    notes = (id_ for id_ in log.view_ids if id_ in log.replaced)
+    return next((id_ for id_ in notes if any(n in missing for n in log.numbers([id_]))), None)
 
 
 def _answer(memory: MemoryParts, numbers: Runs, view_ids: list[str]) -> str:

@@ -52,8 +52,8 @@ def pin(memory: MemoryParts, messages: Any, unpin: Any = False) -> str:
 
 
 def _check_room(memory: MemoryParts, new: set[str], numbers: Runs) -> None:
-    pairs = zip(memory.log.view_ids, memory.log.view_messages, strict=True)
-    tokens = sum(memory.token_sum.count(id_, m) for id_, m in pairs if id_ in new or is_pinned(m))
+    count = memory.token_sum.count
+    tokens = sum(count(id_, m) for id_, m in memory.log.in_view if id_ in new or is_pinned(m))
     most = int(memory.config.max_token * _MOST_PINNED)
     if tokens > most:
         raise Refusal(
@@ -78,7 +78,7 @@ def note(memory: MemoryParts, text: Any) -> str:
     with memory.lock:
         number = _number_of(memory, wanted)
         if number is None:
-            if View(memory.log.view_ids, memory.log.view_messages).is_waiting:
+            if memory.log.view().is_waiting:
                 raise Refusal("a call of this conversation is still running; write the note when it has ended.")
             done = ToolResultBlock(id=use.id, name=NOTE_TOOL, output="Noted.")
             exchange = Msg(role="assistant", content=(use,)), Msg(role="tool", content=(done,))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from autocontext.formats.call_ids import named_results
 from autocontext.history.children import path_between
 from autocontext.history.log import Log
 from autocontext.history.runs import Runs
@@ -89,40 +90,31 @@ def _lines(memory: MemoryParts, hits: list[Found], numbers: Runs | None) -> Iter
     for hit in hits:
         if hit.session not in said and memory.store is not None:
             said[hit.session] = _said(Log(memory.store.read(hit.session)))
-        found = said[hit.session].get(hit.number or 0)
-        if found is None or found.is_own or (numbers is not None and hit.number not in numbers):
+        msg = said[hit.session].get(hit.number or 0)
+        if msg is None or _is_own(msg) or (numbers is not None and hit.number not in numbers):
             continue
         path = path_between(own.session_id, hit.session.session_id)
         where = f"[session {one_line(hit.session.session_id)}] " if path is None else path
-        yield f"{where}m{hit.number} {found.kind}, {found.msg.timestamp[:16]}: {one_line(hit.snippet)}"
+        yield f"{where}m{hit.number} {_kind(msg)}, {msg.timestamp[:16]}: {one_line(hit.snippet)}"
 
 
-class _Said(NamedTuple):
-    """An original message, with the tools that it calls or that it is a result of."""
-
-    msg: Msg
-    tools: tuple[str, ...]
-
-    @property
-    def kind(self) -> str:
-        """What it is, for a line about it."""
-        name = one_line(", ".join(self.tools))[:80]
-        return f"{'call of' if self.msg.tool_uses else 'result of'} {name}" if name else self.msg.role
-
-    @property
-    def is_own(self) -> bool:
-        """Whether it is a call or a result of these tools, which say nothing new; the agent's notes do."""
-        return bool(self.tools) and not self.msg.text and all(name.endswith(LOOKING) for name in self.tools)
-
-
-def _said(log: Log) -> dict[int, _Said]:
+def _said(log: Log) -> dict[int, Msg]:
     """The originals by number. Some frameworks' results do not name their tool: the latest call with their id does."""
-    names: dict[str, str] = {}
-    said: dict[int, _Said] = {}
-    for number, msg in enumerate(log.read(log.original), 1):
-        tools = [block.name or names.get(block.id, "") for block in msg.tool_results]
-        for use in msg.tool_uses:
-            names[use.id] = use.name
-            tools.append(use.name)
-        said[number] = _Said(msg, tuple(dict.fromkeys(filter(None, tools))))
-    return said
+    return dict(enumerate(named_results(log.originals, {}), 1))
+
+
+def _tools(msg: Msg) -> list[str]:
+    """The tools that a message calls or is a result of."""
+    names = *(result.name for result in msg.tool_results), *(use.name for use in msg.tool_uses)
+    return list(dict.fromkeys(filter(None, names)))
+
+
+def _kind(msg: Msg) -> str:
+    """What a message is, for a line about it."""
+    name = one_line(", ".join(_tools(msg)))[:80]
+    return f"{'call of' if msg.tool_uses else 'result of'} {name}" if name else msg.role
+
+
+def _is_own(msg: Msg) -> bool:
+    """Whether it is a call or a result of these tools, which say nothing new; the agent's notes do."""
+    return bool(tools := _tools(msg)) and not msg.text and all(name.endswith(LOOKING) for name in tools)

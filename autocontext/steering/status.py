@@ -67,7 +67,7 @@ def status(memory: MemoryParts) -> str:
 
 def _blocks(memory: MemoryParts) -> Iterator[Block]:
     log = memory.log
-    view = View(log.view_ids, log.view_messages)
+    view = log.view()
     groups = list(_groups(view))
     uses = _uses(view, groups)
     reloads = _reloads(memory)

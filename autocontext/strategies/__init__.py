@@ -55,11 +55,16 @@ def steps(
     out. Strategies 1 and 4 leave spans of fewer than `least` tokens alone; None: `config.min_tokens`.
     """
     least = config.min_tokens if least is None else least
-    return [
-        step
-        for name in config.strategies
-        for step in (_built_in(name, config, hand_over, least, excess) if isinstance(name, str) else [name])
-    ]
+    made: dict[str, list[Strategy]] = {
+        READ_ONCE: [ReadOnce(config, hand_over)] if hand_over else [],
+        SHORTEN: [Shorten(config, hand_over, excess)] if hand_over else [],
+        "tool_runs": [ToolRuns(config, least)],
+        "large_messages_protected": [LargeMessages(config, protect_newest=True)],
+        "large_messages": [LargeMessages(config, protect_newest=False)],
+        "rounds": [Rounds(config, least)],
+        "current_round": [CurrentRoundLargeMessages(config), CurrentRound(config)],
+    }
+    return [step for chosen in config.strategies for step in (made[chosen] if isinstance(chosen, str) else [chosen])]
 
 
 def steps_of_pass(
@@ -77,24 +82,7 @@ def steps_of_pass(
     for step in planned:
         yield step
         if with_minimum and step is with_minimum[-1] and not always:
-            yield from [type(s)(config, 0, s.size.least) for s in with_minimum if s.size.left_small]
-
-
-def _built_in(
-    name: str, config: AutoContextConfig, hand_over: NoteWriter | None, least: int, excess: Callable[[], int]
-) -> list[Strategy]:
-    if name in (READ_ONCE, SHORTEN):
-        if hand_over is None:
-            return []
-        return [ReadOnce(config, hand_over) if name == READ_ONCE else Shorten(config, hand_over, excess)]
-    made: dict[str, list[Strategy]] = {
-        "tool_runs": [ToolRuns(config, least)],
-        "large_messages_protected": [LargeMessages(config, protect_newest=True)],
-        "large_messages": [LargeMessages(config, protect_newest=False)],
-        "rounds": [Rounds(config, least)],
-        "current_round": [CurrentRoundLargeMessages(config), CurrentRound(config)],
-    }
-    return made[name]
+            yield from [type(s)(config, 0, s.least) for s in with_minimum if s.left_small]
 
 
 __all__ = ["Proposal", "Question", "Span", "Strategy", "View", "steps"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.numbering import names, short_list
@@ -11,10 +11,8 @@ from autocontext.history.proposals import Proposal
 from autocontext.history.runs import Runs
 from autocontext.history.view import Span, View
 from autocontext.messages import is_note, is_pinned
+from autocontext.notes.writer import NoteWriter
 from autocontext.text import rendering
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
 
 ARCHIVED_BY_AGENT = "ARCHIVED_BY_AGENT"
 _SHARE = 0.2
@@ -96,15 +94,10 @@ class Archive:
         tokens = view.tokens(start, start + len(span))
         room = max(_LEAST_NOTE, min(int(tokens * _SHARE), self._hand_over.share))
         reason = rendering.one_line(self._reason)
-        return Proposal(
-            span,
-            "",
-            ledger=self._hand_over.writing(view, span, self._hand_over.frame + room),
-            footer=f"Put away by the agent: {reason[:_REASON]}" if reason else "",
-            event_type=ARCHIVED_BY_AGENT,
-            kind="archive",
-            role=self._config.note_role,
-        )
+        ledger = self._hand_over.writing(view, span, self._hand_over.frame + room)
+        footer = f"Put away by the agent: {reason[:_REASON]}" if reason else ""
+        event, role = ARCHIVED_BY_AGENT, self._config.note_role
+        return Proposal(span, "", ledger=ledger, footer=footer, event_type=event, kind="archive", role=role)
 
 
 def _whole(view: View, indices: Iterable[int]) -> set[int]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import Proposal
 from autocontext.history.view import View
 from autocontext.messages import Msg, is_note, is_pinned, is_recall, is_user_turn
+from autocontext.notes.sentences import is_output
+from autocontext.notes.writer import NoteWriter
 from autocontext.strategies.pastes import PASTE_SHORTENED, shortened, text_tokens
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
 
 FIRST_MESSAGE_SHORTENED = "FIRST_MESSAGE_SHORTENED"
 _SHARE = 0.45
@@ -48,17 +45,12 @@ class FirstMessage:
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message for each that is too large."""
-        return [
-            shortened(
-                view,
-                at,
-                max(0, room - _MARK_TOKENS),
-                self._hand_over,
-                event=FIRST_MESSAGE_SHORTENED if at == view.first_user else PASTE_SHORTENED,
-                repeats=False,
-            )
-            for at, room in self._too_large(view).items()
-        ]
+        proposals = []
+        for at, room in self._too_large(view).items():
+            event = FIRST_MESSAGE_SHORTENED if at == view.first_user else PASTE_SHORTENED
+            keep = max(0, room - _MARK_TOKENS)
+            proposals.append(shortened(view, at, keep, self._hand_over, event=event, repeats=False))
+        return proposals
 
     def _too_large(self, view: View) -> dict[int, int]:
         """Where answered messages of the user stand that take more than they may, each with what its text may take.
@@ -95,7 +87,5 @@ def _answers(m: Msg) -> bool:
 
 def _latest_request(view: View) -> int:
     """Where the user's latest message stands that is not what a terminal has printed; -1 for none."""
-    from autocontext.notes.sentences import is_output  # noqa: PLC0415 (not needed before the first pass)
-
     users = (i for i in range(view.latest_user, -1, -1) if is_user_turn(view.messages[i]))
     return next((i for i in users if not is_output(view.messages[i].text)), view.latest_user)

@@ -7,18 +7,17 @@ user's first message, which stays in view.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import is_note
+from autocontext.notes.writer import NoteWriter
 from autocontext.strategies.selection import stays
 from autocontext.text import rendering
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
 
 OLDEST_ROUNDS_FOLD = "OLDEST_ROUNDS_FOLD"
 _LEAST_MESSAGES = 2
@@ -53,41 +52,37 @@ class _Piece(NamedTuple):
     tokens: int
 
 
+@dataclass
 class Fold:
     """Folds the oldest closed spans until enough messages and tokens have left the view."""
 
     name = "fold"
+    config: AutoContextConfig
+    hand_over: NoteWriter
+    excess: tuple[float, int]
+    """How many messages and tokens."""
+    _: KW_ONLY
+    asks: bool = False
+    """Whether a model writes the first part of each note."""
+    shortens: bool = False
+    """Also shortens single notes, down to a quarter of their share."""
+    last_resort: bool = False
+    """Also folds results of protected tools."""
+    bare: bool = False
+    """Also folds the user's first message; a note keeps what there is room for, at least its first line."""
+    savings: Sequence[int] = ()
+    """By place, the tokens that leave later if a message stays."""
 
-    def __init__(
-        self,
-        config: AutoContextConfig,
-        hand_over: NoteWriter,
-        excess: tuple[float, int],
-        *,
-        asks: bool = False,
-        shortens: bool = False,
-        last_resort: bool = False,
-        bare: bool = False,
-        savings: Sequence[int] = (),
-    ) -> None:
-        """`excess`: how many messages and tokens; `savings`: tokens that leave later if a message stays, by place."""
-        self.config = config
-        self._savings = [0, *accumulate(savings)]
+    def __post_init__(self) -> None:
+        self.last_resort |= self.bare
+        self.shortens |= self.last_resort
+        self.excess_messages, self.excess_tokens = self.excess
+        self._savings = [0, *accumulate(self.savings)]
         """By place, the sum of the savings before it."""
-        self.excess_messages, self.excess_tokens = excess
-        self.asks = asks
-        """Whether a model writes the first part of each note."""
-        self.shortens = shortens or last_resort or bare
-        """Also shortens single notes, down to a quarter of their share."""
-        self.last_resort = last_resort or bare
-        """Also folds results of protected tools."""
-        self.bare = bare
-        """Also folds the user's first message; a note keeps what there is room for, at least its first line."""
-        self._hand_over = hand_over
 
     def propose(self, view: View) -> list[Proposal]:
         """Folds before the latest user message, then, if needed, between it and the first unread message."""
-        share = most = self._hand_over.share
+        share = most = self.hand_over.share
         model_tokens = int(self.config.max_token * min(_MODEL_SHARE, self.config.note_ratio)) if self.asks else 0
         areas = self._areas(view)
         alone = [_Piece(a, b, view.tokens(a, b)) for a, b in areas if b - a == 1 and is_note(view.messages[a])]
@@ -97,7 +92,7 @@ class Fold:
             share = max(share // 4, min(share // 2, note_tokens - self.excess_tokens))
         expected = min(share, max(int(all_note_tokens * _GROWTH), int(share * _EXPECTED)))
         if self.bare:
-            expected = self._hand_over.frame
+            expected = self.hand_over.frame
         pieces = self._pieces(view, areas, max(expected - note_tokens, share // 3) + model_tokens)
         if not pieces and not self.shortens:
             return []  # single notes are not shortened just to reach a target
@@ -111,15 +106,10 @@ class Fold:
         all_pieces = sorted([*alone, *pieces])
         sizes = self._sizes(view, all_pieces, share)
         # Until the last, a note stays that is hardly longer than the smallest which says something.
-        least = 0 if self.bare else self._hand_over.frame + _LEAST_NOTE
+        least = 0 if self.bare else self.hand_over.frame + _LEAST_NOTE
+        target = model_tokens // max(1, len(pieces))
         return [
-            self._note(
-                view,
-                piece,
-                int(share * size),
-                0 if piece in alone else model_tokens // len(pieces),
-                last=piece is all_pieces[-1],
-            )
+            self._note(view, piece, int(share * size), 0 if piece in alone else target, last=piece is all_pieces[-1])
             for piece, size in zip(all_pieces, sizes, strict=True)
             if piece in pieces or (piece.tokens > least and share * size < piece.tokens * _WORTHWHILE)
         ]
@@ -138,7 +128,7 @@ class Fold:
         """What the note about a span needs of `most` tokens; with an earlier one that is as long, all of it."""
         if max(_notes(view, piece.start, piece.stop), default=0) >= most * _FULL:
             return most
-        return self._hand_over.needed(view, view.span(piece.start, piece.stop), most)
+        return self.hand_over.needed(view, view.span(piece.start, piece.stop), most)
 
     def _pieces(self, view: View, areas: Sequence[tuple[int, int]], note: int) -> list[_Piece]:
         """Spans that together free the excess even after notes of `note` tokens replace them."""
@@ -157,7 +147,7 @@ class Fold:
 
     def _is_worth_a_note(self, view: View, start: int, stop: int) -> bool:
         """Whether a note about a span can be shorter than the span and say something."""
-        frame = self._hand_over.frame
+        frame = self.hand_over.frame
         if not self.bare:
             # Unless messages must leave too, a nearly empty note is worth less than the few tokens that it saves.
             says_something = view.tokens(start, stop) * _WORTHWHILE >= frame + _LEAST_NOTE
@@ -189,7 +179,7 @@ class Fold:
         """Whether the user's latest message follows a short one of the agent: "yes, do 1 to 5" means nothing alone."""
         if user < 1 or view.messages[user - 1].role != "assistant" or view.messages[user - 1].tool_uses:
             return False
-        return view.tokens(user - 1, user) <= self.config.max_token * _ANSWERED and self._hand_over.used
+        return view.tokens(user - 1, user) <= self.config.max_token * _ANSWERED and self.hand_over.used
 
     def _saved_from(self, place: int) -> int:
         """Tokens that leave the view later if the messages from a place on stay."""
@@ -208,22 +198,17 @@ class Fold:
 
     def _note(self, view: View, piece: _Piece, share: int, target: int, *, last: bool) -> Proposal:
         span = view.span(piece.start, piece.stop)
-        earlier = "" if self.bare else self._hand_over.earlier_notes(span)
+        earlier = "" if self.bare else self.hand_over.earlier_notes(span)
         noted = sum(_notes(view, piece.start, piece.stop))
         most = noted + int((piece.tokens - noted) * _OF_REPLACED)
-        size = max(self._hand_over.frame + (0 if self.bare else _LEAST_NOTE), min(share, most - target))
+        size = max(self.hand_over.frame + (0 if self.bare else _LEAST_NOTE), min(share, most - target))
         budget = min(size, int(piece.tokens * _WORTHWHILE))
         asked = _question(view, piece, max(target, _LEAST_NOTE), earlier) if target else None
         # Some services require the first message to be the user's.
         is_first = self.bare and not 0 <= view.first_user < piece.start
-        return Proposal(
-            span,
-            asked or earlier,
-            ledger=self._hand_over.writing(view, span, budget, plan=last),
-            event_type=OLDEST_ROUNDS_FOLD,
-            kind="fold",
-            role="user" if is_first else self.config.note_role,
-        )
+        role = "user" if is_first else self.config.note_role
+        ledger = self.hand_over.writing(view, span, budget, plan=last)
+        return Proposal(span, asked or earlier, ledger=ledger, event_type=OLDEST_ROUNDS_FOLD, kind="fold", role=role)
 
 
 def _notes(view: View, start: int, stop: int) -> list[int]:

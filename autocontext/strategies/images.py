@@ -9,20 +9,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import IMAGES_LEFT_OUT
 from autocontext.history.proposals import Proposal
 from autocontext.history.view import View
 from autocontext.messages import FILE, ImageBlock, Msg, TextBlock
+from autocontext.notes.writer import NoteWriter
 from autocontext.strategies.selection import stays
 from autocontext.text import rendering
 from autocontext.tokens.media import described
-from autocontext.tokens.request_size import Place, RequestSize, block_size, data_in, is_image
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
+from autocontext.tokens.request_size import (
+    Place,
+    RequestSize,
+    block_size,
+    data_in,
+    is_image,
+    over_limit,
+    request_limits,
+)
 
 TOKENS_OF_LINE = 160
 """A line may cost more tokens than its image, as some counters count images; at most this."""
@@ -50,12 +55,7 @@ class _Image:
         return self.block.metadata[FILE]["what"], self.block.metadata[FILE]["kind"]
 
 
-def over_limit(size: RequestSize, config: AutoContextConfig) -> bool:
-    """Whether a view of that size has too many images or bytes for one request."""
-    most, room = _limits(config)
-    return size.images > most or (size.may_leave > 0 and size.size > room)
-
-
+@dataclass
 class Images:
     """Replaces images, and where there are too many bytes files, oldest first, until half of what is allowed remains.
 
@@ -66,28 +66,24 @@ class Images:
     """
 
     name = "images"
-
-    def __init__(
-        self,
-        config: AutoContextConfig,
-        size_of: Callable[[str, Msg], RequestSize],
-        hand_over: NoteWriter | None = None,
-    ) -> None:
-        """`size_of` measures a message of the view by its id; `hand_over` knows its number."""
-        self.config, self._size_of, self._hand_over = config, size_of, hand_over
+    config: AutoContextConfig
+    size_of: Callable[[str, Msg], RequestSize]
+    """Measures a message of the view by its id."""
+    hand_over: NoteWriter | None = None
+    """Knows its number."""
 
     def leaving(self, view: View) -> list[_Image]:
         """The images that have to give way, in order."""
         total = RequestSize()
         for id_, m in zip(view.ids, view.messages, strict=True):
-            total = total.plus(self._size_of(id_, m))
+            total = total.plus(self.size_of(id_, m))
         if not over_limit(total, self.config):
             return []
         keep = stays(self.config, view, reloads=False)
         movable = [
             _Image(i, place, block, block_size(block) - _LINE, is_image(block))
             for i, (id_, m) in enumerate(zip(view.ids, view.messages, strict=True))
-            if not keep(m) and self._size_of(id_, m).may_leave
+            if not keep(m) and self.size_of(id_, m).may_leave
             for place, block in data_in(m)
         ]
         files = [image for image in movable if not image.counts]
@@ -98,25 +94,21 @@ class Images:
 
     def _kept(self, view: View, movable: list[_Image], total: RequestSize) -> set[int]:
         """Which of the movable images stay, by their places in the list."""
-        most, room = _limits(self.config)
+        most, room = request_limits(self.config)
         images = total.images - sum(image.counts for image in movable)
         size = total.size - sum(image.gain for image in movable)
-        few, little = most, room
-        if total.images > most:
-            few = (most + 1) // 2
-        if total.size > room:
-            little = min(room, size + max(0, room - size) // 2)
+        few = (most + 1) // 2 if total.images > most else most
+        little = min(room, size + max(0, room - size) // 2) if total.size > room else room
         unseen = view.latest_word + 1
         hopeless = size > room
         kept: set[int] = set()
         for n in _by_worth(view, movable, unseen):
             image = movable[n]
+            number, space = (few, little) if kept else (most, room)
             if image.index >= unseen and most > 0:
                 stays_in_view = hopeless or size + image.gain <= room
-            elif not kept:
-                stays_in_view = (images < most or not image.counts) and size + image.gain <= room
             else:
-                stays_in_view = (images < few or not image.counts) and size + image.gain <= little
+                stays_in_view = (images < number or not image.counts) and size + image.gain <= space
             if stays_in_view:
                 kept.add(n)
                 images, size = images + image.counts, size + image.gain
@@ -125,26 +117,16 @@ class Images:
     def propose(self, view: View) -> list[Proposal]:
         """One message without some of its images for each that has to give up some."""
         by_message: dict[int, dict[Place, str]] = defaultdict(dict)
+
+        def number(i: int) -> int | None:
+            return self.hand_over.number(view.ids[i]) if self.hand_over else None
+
         for image in self.leaving(view):
-            number = self._hand_over.number(view.ids[image.index]) if self._hand_over else None
-            line = rendering.media_left_out(number, *image.line)
-            by_message[image.index][image.place] = line
+            by_message[image.index][image.place] = rendering.media_left_out(number(image.index), *image.line)
         return [
-            Proposal(
-                view.span(i, i + 1),
-                images=lines,
-                event_type=IMAGES_LEFT_OUT,
-                kind="stub",
-                number=self._hand_over.number(view.ids[i]) if self._hand_over else None,
-            )
+            Proposal(view.span(i, i + 1), images=lines, event_type=IMAGES_LEFT_OUT, kind="stub", number=number(i))
             for i, lines in by_message.items()
         ]
-
-
-def _limits(config: AutoContextConfig) -> tuple[float, float]:
-    """Most images and bytes."""
-    most, room = config.max_images, config.max_request_bytes
-    return float("inf") if most is None else most, float("inf") if room is None else room
 
 
 def _by_worth(view: View, images: list[_Image], unseen: int) -> Iterable[int]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from autocontext.history.view import View
+from autocontext.notes.calls import command_line, thing_of
 from autocontext.text.failures import is_failure
 
 _BETWEEN = re.compile(r"[\s\"'`|&;<>()=,]+")
@@ -41,8 +42,6 @@ def _in_hand(view: View) -> Sequence[int]:
 
 def _things(arguments: Mapping[str, Any]) -> Iterator[str]:
     """The files and records that a call names, also in objects; of a command, the files in its first line."""
-    from autocontext.notes.calls import command_line, thing_of  # noqa: PLC0415 (not needed before the first pass)
-
     if thing := thing_of(arguments):
         yield posixpath.normpath(thing)
     elif command := command_line(arguments):

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from autocontext.config import AutoContextConfig
-from autocontext.history.view import View
-from autocontext.messages import ToolResultBlock, ToolUseBlock, leaves
+from autocontext.history.view import Answered, View
+from autocontext.messages import ToolUseBlock, leaves
+from autocontext.notes.calls import looks
+from autocontext.notes.instructions import Instructions, files_read, instructions_of, named_in
+from autocontext.notes.readings import Outline
 from autocontext.text import rendering
 from autocontext.text.failures import is_failure
-
-if TYPE_CHECKING:
-    from autocontext.notes.instructions import Instructions
 
 _SHARE = 10
 """They take at most the window's tokens divided by this."""
@@ -32,17 +31,11 @@ _STUB = 2
 """A newer text that is so many times shorter, and of other words, only says that the file is the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(NamedTuple):
     """A call in view that reads instructions, with its result."""
 
-    call: int
-    """Index of the message with the call."""
-    result: int
-    block: int
-    """Index of the result in its message."""
+    pair: Answered
     what: Instructions
-    output: ToolResultBlock
     whole: bool
     """Whether no edit has shortened the result."""
     only_named: bool
@@ -59,8 +52,6 @@ def instructions(config: AutoContextConfig, view: View) -> Mapping[str, frozense
 
 def _named(view: View) -> list[str]:
     """The names of files that were read and that the system text names."""
-    from autocontext.notes.instructions import files_read, named_in  # noqa: PLC0415 (as below)
-
     system = "\n".join(m.text for m in view.messages if m.role == "system")
     paths = dict.fromkeys(path for pair in view.answers for path in files_read(pair.use)) if system else ()
     return [name for path in paths if (name := named_in(system, path))]
@@ -70,14 +61,14 @@ def _kept(view: View, sources: tuple[str, ...], room: int) -> Mapping[str, froze
     kept: dict[str, frozenset[int]] = {}
     looked_at = 0
     for reading in sorted(_newest(view, sources), key=lambda reading: reading.only_named):
-        message = view.messages[reading.result]
+        id_ = view.messages[reading.pair.result].id
         size = _tokens(view, reading)
         if not reading.whole or size > room:
             continue
         looked_at += reading.only_named
         if not reading.only_named or (looked_at <= _MOST_NAMED and not _changed_since(view, reading)):
             room -= size
-            kept[message.id] = kept.get(message.id, frozenset()) | {reading.block}
+            kept[id_] = kept.get(id_, frozenset()) | {reading.pair.block}
     return kept
 
 
@@ -92,60 +83,48 @@ def _newest(view: View, sources: tuple[str, ...]) -> Iterator[_Reading]:
 
 def _readings(view: View, sources: tuple[str, ...]) -> Iterator[_Reading]:
     """All readings that have succeeded, in the order of their results."""
-    # Imported here: what the notes need is not needed before the first pass.
-    from autocontext.notes.instructions import instructions_of  # noqa: PLC0415
-
     named = tuple(_named(view))
-    for call, use, result, k, block in view.answers:
-        own = instructions_of(use, sources)
-        what = instructions_of(use, named) if own is None else own
-        if what is not None and not is_failure(block):
-            whole = not rendering.is_short_form(block.text)
-            yield _Reading(call, result, k, what, block, whole=whole, only_named=own is None)
+    for pair in view.answers:
+        own = instructions_of(pair.use, sources)
+        what = instructions_of(pair.use, named) if own is None else own
+        if what is not None and not is_failure(pair.output):
+            yield _Reading(pair, what, whole=not rendering.is_short_form(pair.output.text), only_named=own is None)
 
 
 def _stands_for(view: View, newer: _Reading, older: _Reading) -> bool:
     """Whether a newer reading shows what the same file says now."""
-    from autocontext.notes.readings import Outline  # noqa: PLC0415 (as above)
-
     if not newer.what.covers(older.what):
         return False
-    if not newer.whole or newer.output.output == older.output.output:
+    now, then = newer.pair.output, older.pair.output
+    if not newer.whole or now.output == then.output:
         return True
-    if _changed_between(view, older, newer):
+    between = (use for m in view.messages[older.pair.result : newer.pair.call] for use in m.tool_uses)
+    if _is_changed(between, {*older.what.names, *newer.what.names}):
         return True
     same_file = newer.what.surely and older.what.surely
-    if same_file and _STUB * len(newer.output.text) >= len(older.output.text):
+    if same_file and _STUB * len(now.text) >= len(then.text):
         return True
-    return Outline.of(older.output.text).still_shown(Outline.of(newer.output.text))
-
-
-def _changed_between(view: View, older: _Reading, newer: _Reading) -> bool:
-    """Whether a call between the two names the file and does not only look."""
-    uses = (use for m in view.messages[older.result : newer.call] for use in m.tool_uses)
-    return _is_changed(uses, {*older.what.names, *newer.what.names})
+    return Outline.of(then.text).still_shown(Outline.of(now.text))
 
 
 def _changed_since(view: View, reading: _Reading) -> bool:
     """Whether a call after a reading, or beside it, names the file in some spelling and does not only look."""
-    own = reading.result, reading.block
-    later = (pair for pair in view.answers if pair.call >= reading.call and (pair.result, pair.block) != own)
+    own = reading.pair
+    later = (pair for pair in view.answers if pair.call >= own.call and pair is not own)
     uses = (pair.use for pair in later if not is_failure(pair.output))
     return _is_changed(uses, {*map(posixpath.basename, reading.what.names)})
 
 
 def _is_changed(uses: Iterable[ToolUseBlock], names: Collection[str]) -> bool:
     """Whether one of these calls has one of the names in its arguments and does not only look."""
-    from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
-
     did = (use for use in uses if not looks(use.name, use.input))
     return any(name in text for use in did for text in leaves(use.input) for name in names)
 
 
 def _tokens(view: View, reading: _Reading) -> int:
     """Tokens that stay in view with a result: its share of its message, and the other results of its exchange."""
-    m = view.messages[reading.result]
-    size = sum(map(len, m.texts()))
-    own = view.tokens(reading.result, reading.result + 1) * len(reading.output.text) // max(1, size)
-    beside = sum(len(view.messages[i].tool_results) for i in view.exchange(reading.result)) - 1
+    at = reading.pair.result
+    size = sum(map(len, view.messages[at].texts()))
+    own = view.tokens(at, at + 1) * len(reading.pair.output.text) // max(1, size)
+    beside = sum(len(view.messages[i].tool_results) for i in view.exchange(at)) - 1
     return own + _BESIDE * beside

@@ -7,7 +7,6 @@ from autocontext.events import LARGE_MESSAGE_OFFLOAD, LARGE_MESSAGE_OFFLOAD_WITH
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal
 from autocontext.history.view import View
 from autocontext.messages import is_compressed
-from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import is_large, recent, results_of, stays
 from autocontext.text import rendering
 
@@ -26,10 +25,10 @@ class LargeMessages:
         if self.protect_newest:
             stop = min(stop, len(view) - self.config.last_keep)
         event = LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION if self.protect_newest else LARGE_MESSAGE_OFFLOAD
-        keep, spared = stays(self.config, view, by_result=True), instructions(self.config, view)
+        keep = stays(self.config, view, by_result=True)
         proposals = []
         for i, m in enumerate(view.messages[: max(0, stop)]):
-            texts = {**results_of(m, spared.get(m.id, ())), MESSAGE_TEXT: m.text}
+            texts = {**results_of(self.config, view, m), MESSAGE_TEXT: m.text}
             large = {k: text for k, text in texts.items() if is_large(text, self.config)}
             if not large or i == view.latest_user or m.tool_uses or is_compressed(m) or keep(m):
                 continue

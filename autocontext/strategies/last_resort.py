@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import View
-from autocontext.messages import Msg, is_note, is_pinned, is_user_turn, own_text, texts_in
-from autocontext.strategies.instructions import instructions
+from autocontext.messages import is_note, is_pinned, is_user_turn, own_text, texts_in
 from autocontext.strategies.selection import results_of
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
@@ -22,6 +22,7 @@ _TAG_CHARACTERS = 120
 """Characters that a cut adds: the tag, and the line about the gap."""
 
 
+@dataclass
 class Previews:
     """Cuts the longest texts until `excess` tokens are gone; system messages and the latest user message stay.
 
@@ -34,32 +35,22 @@ class Previews:
     that tell most, both ends among them; of others the beginning.
     """
 
-    def __init__(
-        self,
-        config: AutoContextConfig,
-        number: Callable[[str], int | None],
-        excess: int,
-        *,
-        unread: bool,
-        least: int = LEAST,
-        users: bool = False,
-    ) -> None:
-        self.config = config
-        self._number = number
-        self.excess = excess
-        self.unread = unread
-        self.least = least
-        self.users = users
-        self._share = 2 if unread else 1
+    config: AutoContextConfig
+    number: Callable[[str], int | None]
+    excess: int
+    _: KW_ONLY
+    unread: bool
+    least: int = LEAST
+    users: bool = False
+
+    def __post_init__(self) -> None:
+        self._share = 2 if self.unread else 1
         """How much longer a result may be than other texts: what the agent has asked for is new to it."""
-        self._spared: Mapping[str, frozenset[int]] = {}
-        """Results that stay as they are."""
-        self.name = "last_resort_unread" if unread else "last_resort_previews"
+        self.name = "last_resort_unread" if self.unread else "last_resort_previews"
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message per message with a long text."""
         first, stop = (view.unread, len(view)) if self.unread else (0, view.unread)
-        self._spared = instructions(self.config, view)
         candidates = [i for i in range(first, stop) if self._is_candidate(view, i)]
         limit = self._limit(view, candidates)
         return [p for i in candidates if (p := self._shorten(view, i, limit)) is not None]
@@ -72,7 +63,7 @@ class Previews:
     def _limit(self, view: View, candidates: list[int]) -> int:
         """The length, in characters, to which all longer texts are cut."""
         messages = [view.messages[i] for i in candidates]
-        lengths = [len(text) for m in messages for text in self._results(m).values()]
+        lengths = [len(text) for m in messages for text in results_of(self.config, view, m).values()]
         own = [len(own_text(m)) for m in messages]
         own += [len(text) for m in messages for use in m.tool_uses for text in texts_in(use.input)]
         tokens = sum(view.tokens(i, i + 1) for i in candidates)
@@ -89,7 +80,8 @@ class Previews:
 
     def _shorten(self, view: View, i: int, limit: int) -> Proposal | None:
         m, own, number = view.messages[i], max(LEAST, limit // self._share), self._number_at(view, i)
-        texts = {k: (text, limit) for k, text in self._results(m).items()} | {MESSAGE_TEXT: (own_text(m), own)}
+        texts = {k: (text, limit) for k, text in results_of(self.config, view, m).items()}
+        texts[MESSAGE_TEXT] = own_text(m), own
         blocks: dict[int, str | Question] = {
             k: self._shorter(view, i, rendering.untagged(text), most, number)
             for k, (text, most) in texts.items()
@@ -98,19 +90,13 @@ class Previews:
         long_arguments = any(len(text) > own + _TAG_CHARACTERS for use in m.tool_uses for text in texts_in(use.input))
         if not blocks and not long_arguments:
             return None
-        return Proposal(
-            view.span(i, i + 1),
-            blocks=blocks,
-            arguments_to=own if long_arguments else None,
-            event_type=LAST_RESORT_PREVIEW,
-            kind="stub",
-            number=number,
-        )
+        span, to, event = view.span(i, i + 1), own if long_arguments else None, LAST_RESORT_PREVIEW
+        return Proposal(span, blocks=blocks, arguments_to=to, event_type=event, kind="stub", number=number)
 
     def _number_at(self, view: View, i: int) -> int | None:
         """The number that stands in the marks of a message; None for a reloaded page, which keeps its own tag."""
         reloaded = any(rendering.page_of(result.text) for result in view.messages[i].tool_results)
-        return None if reloaded else self._number(view.ids[i])
+        return None if reloaded else self.number(view.ids[i])
 
     def _shorter(self, view: View, i: int, text: str, limit: int, number: int | None) -> str:
         rest = f" {rendering.rest_of(number)}" if number else ""  # without a number the tag says it
@@ -121,7 +107,3 @@ class Previews:
             return rendering.head_and_tail(text, limit) + rest
         shown = quoted(short.text) if short.reformatted else short.text
         return f"{shown}\n{rendering.left_out(number, short)}"
-
-    def _results(self, m: Msg) -> dict[int, str]:
-        """By place in the message, the results that may be cut."""
-        return results_of(m, self._spared.get(m.id, ()))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal
 from autocontext.history.view import View
 from autocontext.messages import is_pinned, is_user_turn
+from autocontext.notes.sentences import CLAUSE, PASTE, of_piece, pasted_lines
+from autocontext.notes.writer import NoteWriter
 from autocontext.text import rendering
 from autocontext.text.excerpts import excerpt, pieces
 from autocontext.text.signs import ERROR
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
 
 PASTE_SHORTENED = "PASTE_SHORTENED"
 _LEAST_CUT = 400
@@ -104,9 +102,6 @@ def _ends(text: str, characters: int) -> str:
 
 def _worth_in(text: str) -> Callable[[str], float]:
     """A function that rates the pieces of a message."""
-    # Imported here: what the notes need is not needed before the first pass.
-    from autocontext.notes.sentences import CLAUSE, PASTE, of_piece, pasted_lines  # noqa: PLC0415
-
     pasted = pasted_lines(text)
     begins = frozenset(text[p.start : p.stop] for p in pieces(text[: min(_BEGINNING, len(text) // 3)]))
 

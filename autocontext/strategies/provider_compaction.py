@@ -38,15 +38,9 @@ class ProviderCompaction:
         for i, m in enumerate(view.messages):
             if compacted_by(m) and not is_pinned(m) and view.holds_compacted(i):
                 alone = all(COMPACTION in b.metadata for b in m.content)
-                start = _returned(view, i) if alone else i
+                span, event = view.span(_returned(view, i) if alone else i, i + 1), PROVIDER_COMPACTION_LEFT_OUT
                 proposals.append(
-                    Proposal(
-                        view.span(start, i + 1),
-                        removes=alone,
-                        strips_compaction=not alone,
-                        event_type=PROVIDER_COMPACTION_LEFT_OUT,
-                        kind="bare",
-                    )
+                    Proposal(span, removes=alone, strips_compaction=not alone, event_type=event, kind="bare")
                 )
         return proposals
 

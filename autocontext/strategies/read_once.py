@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import READ_ONCE
@@ -18,14 +17,14 @@ from autocontext.history.proposals import Proposal
 from autocontext.history.runs import Runs
 from autocontext.history.view import View
 from autocontext.messages import ToolResultBlock, ToolUseBlock, is_compressed, is_note, said_in
+from autocontext.notes.answers import unforged
+from autocontext.notes.calls import label_of, looks
+from autocontext.notes.readings import Outline, Reading, reading_of
+from autocontext.notes.writer import NoteWriter
 from autocontext.plan import is_plan_block
 from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import recent, stays
 from autocontext.text import rendering
-
-if TYPE_CHECKING:
-    from autocontext.notes.readings import Outline, Reading
-    from autocontext.notes.writer import NoteWriter
 
 _LEAST_TEXT = 240
 """Characters; a shorter result takes hardly more room than the line in its place."""
@@ -55,8 +54,6 @@ class _Pair:
     @cached_property
     def outline(self) -> Outline:
         """The outline of the result's text; cached, as the newest reading is compared with all others."""
-        from autocontext.notes.readings import Outline  # noqa: PLC0415 (see `compression.pass_run`)
-
         return Outline.of(self.output.text)
 
     @property
@@ -114,7 +111,6 @@ class ReadOnce:
 
     def _pairs(self, view: View) -> Iterator[_Pair]:
         """The calls with their results, in the order of the results."""
-        from autocontext.notes.readings import reading_of  # noqa: PLC0415 (as above)
 
         def whole(i: int) -> bool:
             return not is_compressed(view.messages[i]) and self._hand_over.number(view.ids[i]) is not None
@@ -144,8 +140,6 @@ class ReadOnce:
 
     def _tells_of(self, view: View, index: int, pair: _Pair) -> bool:
         """Whether a message is a line about pairs that equal this one."""
-        from autocontext.notes.readings import reading_of  # noqa: PLC0415 (as above)
-
         if not is_note(view.messages[index]) or not rendering.is_about_equal_calls(view.messages[index]):
             return False
         newest = self._hand_over.newest_originals(view.ids[index], 2)
@@ -154,27 +148,16 @@ class ReadOnce:
         return (readings, outputs) == ([pair.reading], [pair.output.output])
 
     def _note(self, view: View, start: int, stop: int, pair: _Pair) -> Proposal:
-        from autocontext.notes.answers import unforged  # noqa: PLC0415 (as above)
-        from autocontext.notes.calls import label_of  # noqa: PLC0415 (as above)
-
         numbers = list(Runs.union(map(self._hand_over.numbers, view.ids[start:stop])))
         label = unforged(label_of(pair.use.input))
         text = rendering.equal_calls(numbers, pair.use.name, label, self._again(pair))
         # A ledger, not the note's text: that would count as a model's.
-        return Proposal(
-            view.span(start, stop),
-            "",
-            ledger=lambda _: text,
-            event_type=READ_ONCE,
-            kind="tool_run",
-            role=self.config.note_role,
-        )
+        span, role = view.span(start, stop), self.config.note_role
+        return Proposal(span, "", ledger=lambda _: text, event_type=READ_ONCE, kind="tool_run", role=role)
 
     @staticmethod
     def _again(pair: _Pair) -> str:
         """The line that says that a newer reading stands below."""
-        from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
-
         is_reading = pair.reading.of_file and looks(pair.use.name, pair.use.input)
         return rendering.read_again(same=pair.same, read=is_reading)
 

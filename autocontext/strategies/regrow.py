@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from autocontext.history.proposals import Proposal
 from autocontext.history.view import View
+from autocontext.notes.writer import NoteWriter
 from autocontext.strategies.fold import OLDEST_ROUNDS_FOLD
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
 
 _WORTHWHILE = 0.25
 """A note that would grow by a smaller share stays: a change costs the provider's cache what stands behind it."""

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from autocontext.config import AutoContextConfig
 from autocontext.events import PREVIOUS_ROUND_CONVERSATION_SUMMARY
 from autocontext.history.proposals import Proposal
 from autocontext.history.view import Round, View
 from autocontext.messages import is_fold, is_note
 from autocontext.plan import plan_line
-from autocontext.strategies.selection import SpanSize, question, recent, stays
+from autocontext.strategies.selection import OfSize, question, recent, stays
 
 _SHARE = 0.3
 """Size of the summary as a share of the round."""
 
 
-class Rounds:
+class Rounds(OfSize):
     """Summarises rounds with messages between the user's and the final reply; asks for all summaries at once."""
 
     name = "rounds"
-
-    def __init__(self, config: AutoContextConfig, least: int, below: int | None = None) -> None:
-        """Takes rounds of `least` tokens and more, but fewer than `below`."""
-        self.config, self.size = config, SpanSize(least, below)
 
     def propose(self, view: View) -> list[Proposal]:
         """One summary per round that is large enough, or several around messages that must stay.
@@ -35,7 +30,7 @@ class Rounds:
                 continue
             spans = view.closed_spans(r.start, r.stop, lambda m: keep(m) or is_fold(m))
             spans = [(a, b) for a, b in spans if b - a > 1 and not all(map(is_note, view.messages[a:b]))]
-            if spans and self.size.fits(view.tokens(r.user, r.stop)):
+            if spans and self.fits(view.tokens(r.user, r.stop)):
                 proposals += [self._summary(view, r, a, b) for a, b in spans]
         return proposals
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,12 +20,14 @@ _LEAST_ANSWER = 64
 
 
 @dataclass
-class SpanSize:
-    """Tokens of the spans that a strategy takes, and whether it has met one that is too small."""
+class OfSize:
+    """A strategy that takes spans of `least` tokens and more, but fewer than `below`."""
 
+    config: AutoContextConfig
     least: int
     below: int | None = None
     left_small: bool = False
+    """Whether it has met one that is too small."""
 
     def fits(self, tokens: int) -> bool:
         """Whether a span of so many tokens is taken."""
@@ -44,8 +46,9 @@ def is_large(text: str, config: AutoContextConfig) -> bool:
     return len(text) > limit or (2 * len(text) > limit and utf16_length(text) > limit)
 
 
-def results_of(m: Msg, spared: Container[int] = ()) -> dict[int, str]:
-    """By place in a message, its results that are not spared."""
+def results_of(config: AutoContextConfig, view: View, m: Msg) -> dict[int, str]:
+    """By place in a message, its results but for instructions."""
+    spared = instructions(config, view).get(m.id, ())
     return {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock) and k not in spared}
 
 
@@ -74,15 +77,9 @@ def _of_tools(view: View, tools: frozenset[str]) -> set[str]:
     called: dict[str, str] = {}
     found: set[str] = set()
     for i, m in enumerate(view.messages):
-        names: set[str] = set()
-        for block in m.content:
-            if block.type == "tool_use":
-                called[block.id] = block.name
-                names.add(block.name)
-        for block in m.content:
-            if block.type == "tool_result":
-                names.add(block.name or called.get(block.id, ""))
-        if names and not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
+        called.update((use.id, use.name) for use in m.tool_uses)
+        names = {*(use.name for use in m.tool_uses), *(r.name or called.get(r.id, "") for r in m.tool_results)}
+        if not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
             found.add(m.id)
     return found
 
@@ -124,14 +121,8 @@ def note(
     span = view.span(start, stop)
     request = question(kind, view, range(start, stop), share, config)
     line = plan_line(span.messages)
-    return Proposal(
-        span,
-        request or line,
-        footer=line if request else "",
-        event_type=event_type,
-        kind=kind,
-        role=config.note_role,
-    )
+    footer = line if request else ""
+    return Proposal(span, request or line, footer=footer, event_type=event_type, kind=kind, role=config.note_role)
 
 
 def recent(view: View, config: AutoContextConfig) -> int:

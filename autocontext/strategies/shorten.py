@@ -10,24 +10,22 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import SHORTENED
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import Answered, View
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_note, is_pinned, is_user_turn, leaves, texts_in
+from autocontext.notes.sentences import is_output
+from autocontext.notes.writer import NoteWriter
 from autocontext.strategies.in_hand import in_hand
-from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL, recent, results_of, stays
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
 from autocontext.text.excerpts import Excerpt, Excerpts, without_number
 from autocontext.text.quoting import quoted
 from autocontext.text.reformatting import reformatted
-
-if TYPE_CHECKING:
-    from autocontext.notes.writer import NoteWriter
 
 _LEAST, _MOST = 240, 2_000
 """Characters that are kept of a result, in small and in large windows."""
@@ -89,8 +87,6 @@ class Shorten:
         """By id, characters of a result, and room for it in any case."""
         self._excerpts: dict[tuple[str, int], Excerpts] = {}
         """By id and block."""
-        self._spared: Mapping[str, frozenset[int]] = {}
-        """Results that stay as they are."""
         self._sources: dict[str, int] = {}
         """By id of a reloaded page, the number of the message that it shows."""
         self._over: list[int] = []
@@ -176,12 +172,11 @@ class Shorten:
         keep, stop = stays(self.config, view, by_result=True), view.unread
         if self.keeps_newest:
             stop = min(stop, recent(view, self.config))
-        self._spared = instructions(self.config, view)
         self._told_again = frozenset(_told_again(view.answers))
         self._over = self._reloads(view)
         over, first = set(self._over), view.first_user
         before = [i for i in range(stop) if i not in over and not keep(view.messages[i])]
-        long = [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
+        long = [i for i in sorted([*before, *over]) if self._is_long(view, view.messages[i])]
         return [i for i in long if not is_user_turn(view.messages[i]) or first < i < view.latest_user]
 
     def _answered(self, view: View) -> list[int]:
@@ -192,7 +187,8 @@ class Shorten:
 
     def _written(self, view: View) -> set[int]:
         """Where results of several lines are that the agent is working on: the next edit of a file names its lines."""
-        return {i for i in in_hand(view) if any("\n" in text for text in self._results(view.messages[i]).values())}
+        results = {i: self._results(view, view.messages[i]).values() for i in in_hand(view)}
+        return {i for i, texts in results.items() if any("\n" in text for text in texts)}
 
     def _bulk(self, view: View, places: Container[int]) -> list[int]:
         """Where messages say little: lists that are told again, results that repeat their calls, then floods.
@@ -250,17 +246,14 @@ class Shorten:
                 if (source := rendering.page_of_number(asked, pairs[0].output.text)) is not None:
                     self._sources[view.ids[at]] = source
             room -= view.tokens(at, at + 1)
-            if self.config.reloaded_share < 1 and room < 0 and alone and not self._stands(view, at):
+            # Not what is unread, pinned, or part of what a provider has compacted.
+            may_go = view.compacted < at < view.unread and not is_pinned(view.messages[at])
+            if self.config.reloaded_share < 1 and room < 0 and alone and may_go:
                 over.append(at)
         return over[::-1]
 
-    @staticmethod
-    def _stands(view: View, at: int) -> bool:
-        """Whether a reloaded page is unread, pinned, or part of what a provider has compacted."""
-        return at >= view.unread or is_pinned(view.messages[at]) or at <= view.compacted
-
-    def _is_long(self, m: Msg) -> bool:
-        results = any(len(text) > self._characters + _MARK for text in self._results(m).values())
+    def _is_long(self, view: View, m: Msg) -> bool:
+        results = any(len(text) > self._characters + _MARK for text in self._results(view, m).values())
         return results or any(
             use.id in self._told_again or any(len(text) > _ARGUMENT + _MARK for text in texts_in(use.input))
             for use in m.tool_uses
@@ -285,8 +278,8 @@ class Shorten:
         m, original, number = view.messages[index], self._original(view, index), self._number(view, index)
         blocks: dict[int, str | Question] = {}
         before = after = 0
-        now = self._results(m)
-        for k, text in self._results(original).items() if original is not None else ():
+        now = self._results(view, m)
+        for k, text in self._results(view, original).items() if original is not None else ():
             if k in now and (short := reformatted(text)) is not None and len(short) + _MARK <= _WHOLE * len(now[k]):
                 blocks[k] = _marked(Excerpt(short, 0, len(text), reformatted=True), number)
                 before, after = before + len(now[k]), after + len(short) + _MARK
@@ -307,8 +300,8 @@ class Shorten:
             return None
         blocks: dict[int, str | Question] = {}
         before = after = 0
-        now = self._results(m)
-        for k, text in self._results(original).items():
+        now = self._results(view, m)
+        for k, text in self._results(view, original).items():
             if len(text) <= characters or k not in now:
                 continue
             size, short = len(now[k]), self._excerpts_of(view, index, k, original).of(characters)
@@ -340,7 +333,7 @@ class Shorten:
         texts = sum(len(r.text) for r in m.tool_results) + len(m.text) + sum(map(_size, m.tool_uses))
         return int(view.tokens(index, index + 1) * (before - after) / max(texts, before, 1) / _SURELY)
 
-    def _results(self, m: Msg) -> dict[int, str]:
+    def _results(self, view: View, m: Msg) -> dict[int, str]:
         """By place in a message, its results that are not spared; of an agent without tools, what its terminal printed.
 
         That stands in a message in the user's role.
@@ -348,10 +341,8 @@ class Shorten:
         if is_note(m):
             return {}
         if is_user_turn(m):
-            from autocontext.notes.sentences import is_output  # noqa: PLC0415 (not needed before the first pass)
-
             return {MESSAGE_TEXT: m.text} if len(m.text) > self._characters and is_output(m.text) else {}
-        return results_of(m, self._spared.get(m.id, ()))
+        return results_of(self.config, view, m)
 
     def _excerpts_of(self, view: View, index: int, block: int, original: Msg) -> Excerpts:
         """The excerpts of a result, rated by what stands in the view in which it was first cut."""

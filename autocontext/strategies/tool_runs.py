@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from autocontext.config import AutoContextConfig
 from autocontext.events import TOOL_INVOCATION_COMPRESS
 from autocontext.history.proposals import Proposal
 from autocontext.history.view import View
-from autocontext.strategies.selection import SpanSize, note, recent, stays
+from autocontext.strategies.selection import OfSize, note, recent, stays
 
 _RUNS_A_PASS = 5
 _SHARE = 0.3
 """Size of the note as a share of the run."""
 
 
-class ToolRuns:
+class ToolRuns(OfSize):
     """Condenses runs before the latest reply and the newest `last_keep` messages, oldest first, at most 5 a pass."""
 
     name = "tool_runs"
-
-    def __init__(self, config: AutoContextConfig, least: int, below: int | None = None) -> None:
-        """Takes runs of `least` tokens and more, but fewer than `below`."""
-        self.config, self.size = config, SpanSize(least, below)
 
     def propose(self, view: View) -> list[Proposal]:
         """One note per closed run that is long and large enough."""
@@ -31,7 +26,7 @@ class ToolRuns:
             if run_stop - run_start <= self.config.min_consecutive_tool_messages:
                 continue
             for a, b in view.closed_spans(run_start, run_stop, keep):
-                if b - a > self.config.min_consecutive_tool_messages and self.size.fits(view.tokens(a, b)):
+                if b - a > self.config.min_consecutive_tool_messages and self.fits(view.tokens(a, b)):
                     notes.append(
                         note("tool_run", TOOL_INVOCATION_COMPRESS, view, a, b, share=_SHARE, config=self.config)
                     )

@@ -7,6 +7,10 @@ from collections.abc import Callable
 
 from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_user_turn, leaves
+from autocontext.notes.answers import answer_of, telling
+from autocontext.notes.calls import looks
+from autocontext.notes.typed import typed_call
+from autocontext.notes.values import argument_values, known_values
 from autocontext.text import rendering
 from autocontext.text.excerpts import IMPORT, MEASURE, pieces, without_number
 from autocontext.text.signs import ERROR
@@ -51,10 +55,7 @@ class Worth:
         return view.remembered((cls, focus), lambda: cls(view, focus))
 
     def __init__(self, view: View, focus: str = "") -> None:
-        # Imported here: what the notes need is not needed before the first pass.
-        from autocontext.notes.values import argument_values, known_values  # noqa: PLC0415
-
-        self._messages, self._values_in = view.messages, known_values
+        self._messages = view.messages
         self._last_use: dict[str, int] = {}
         """By value or line, the last message in which the agent, a call or the user used it."""
         for i, m in enumerate(view.messages):
@@ -98,10 +99,6 @@ class Worth:
         It has a figure or a word of an error: "Review the changes" is said after each edit. Of an agent without tools
         the result is the message that has it.
         """
-        from autocontext.notes.answers import answer_of, telling  # noqa: PLC0415 (as above)
-        from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
-        from autocontext.notes.typed import typed_call  # noqa: PLC0415 (as above)
-
         if isinstance(result, Msg):
             use = typed_call(self._messages[index - 1], result) if index else None
             result = ToolResultBlock(id="typed", output=result.text)
@@ -121,7 +118,7 @@ class Worth:
 
     def _used_of(self, piece: str) -> tuple[str, ...]:
         """What of a piece a later message may use."""
-        return (*self._values_in(piece), without_number(piece))
+        return (*known_values(piece), without_number(piece))
 
     def _rate(self, index: int, step: frozenset[str], called: str, piece: str) -> float:
         if _NO_VALUE.fullmatch(piece):
@@ -130,7 +127,7 @@ class Worth:
         echoed = piece.rstrip(",") in called or (piece.startswith("|") and _has_cells(called, piece))
         if len(piece) >= _LEAST_ECHO and echoed and not ERROR.search(piece):
             return 0.0
-        values, words = self._values_in(piece), frozenset(terms(piece))
+        values, words = known_values(piece), frozenset(terms(piece))
         taken = sum(1 for value in self._used_of(piece) if self._last_use.get(value, -1) > index)
         asked = min(len(self._asked & words), _MOST_VALUES) + min(len(step & words), _MOST_VALUES)
         about = len(self._focus & words)

@@ -10,7 +10,7 @@ _LEAST = timedelta(hours=1)
 
 def moment(timestamp: str) -> str:
     """A message's time, as "2026-11-26 09:12 UTC"; "" if it is not one."""
-    time = _parsed(timestamp)
+    time = parsed(timestamp)
     return f"{time:%Y-%m-%d %H:%M} UTC" if time is not None else ""
 
 
@@ -19,7 +19,7 @@ def gap(before: str, after: str) -> str:
 
     Takes the timestamps of the message before it and its own. One without a zone is in UTC.
     """
-    start, end = _parsed(before), _parsed(after)
+    start, end = parsed(before), parsed(after)
     if start is None or end is None or end - start <= _LEAST:
         return ""
     hours = (end - start) // timedelta(hours=1)
@@ -27,7 +27,8 @@ def gap(before: str, after: str) -> str:
     return f"{count} {unit}{'s' if count != 1 else ''} later, {moment(after)}"
 
 
-def _parsed(timestamp: str) -> datetime | None:
+def parsed(timestamp: str) -> datetime | None:
+    """A message's time; None if it is not one."""
     try:
         time = datetime.fromisoformat(timestamp)
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

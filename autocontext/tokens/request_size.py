@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from json.encoder import encode_basestring
 from typing import NamedTuple, TypeGuard
 
+from autocontext.config import AutoContextConfig
 from autocontext.messages import FILE, Block, ContentBlock, ImageBlock, Msg, OutputBlock, TextBlock
 
 Place = tuple[int, ...]
@@ -116,3 +117,15 @@ def _bytes(value: object) -> int:
 def utf8_bytes(text: str) -> int:
     """How many bytes a text takes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def request_limits(config: AutoContextConfig) -> tuple[float, float]:
+    """Most images and bytes of one request."""
+    most, room = config.max_images, config.max_request_bytes
+    return float("inf") if most is None else most, float("inf") if room is None else room
+
+
+def over_limit(size: RequestSize, config: AutoContextConfig) -> bool:
+    """Whether a view of that size has too many images or bytes for one request."""
+    most, room = request_limits(config)
+    return size.images > most or (size.may_leave > 0 and size.size > room)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from autocontext import AutoContextConfig, CompressionReport
-from autocontext.compression.limits import Limits, Pacing, PassBudget, PassOptions
+from autocontext.compression.limits import Limits, Pacing, Target
 from autocontext.compression.token_sum import TokenSum
 from autocontext.events import Outcome
 from autocontext.history.entries import Added
@@ -46,27 +46,27 @@ def test_a_pass_is_due_at_either_trigger(messages: int, tokens: int, due: bool) 
 
 @pytest.mark.parametrize(("messages", "tokens", "met"), [(15, 399, True), (16, 399, False), (15, 400, False)])
 def test_the_target_is_met_under_its_share_of_both_triggers(messages: int, tokens: int, met: bool) -> None:
-    assert PassBudget(*view(messages, tokens), PassOptions(CONFIG)).met() is met
+    assert Target(*view(messages, tokens), CONFIG).met() is met
 
 
 @pytest.mark.parametrize(("fixed", "target"), [(1, 400), (100, 420), (200, 440), (250, 450), (400, 450)])
 def test_the_target_leaves_a_share_of_what_the_first_message_leaves_and_half_at_least(fixed: int, target: int) -> None:
-    assert PassBudget(*view(4, target - 1, fixed=fixed), PassOptions(CONFIG)).met()
-    assert not PassBudget(*view(4, target, fixed=fixed), PassOptions(CONFIG)).met()
+    assert Target(*view(4, target - 1, fixed=fixed), CONFIG).met()
+    assert not Target(*view(4, target, fixed=fixed), CONFIG).met()
 
 
 def test_it_leaves_less_beside_results_that_the_model_has_not_read() -> None:
     log, _ = view(4, 300)
     for size in (40, 60):
         log.record(Added(message=Msg(role="tool", content="a" * size)))
-    assert PassBudget(log, TokenSum(Characters(), log), PassOptions(CONFIG)).excess()[1] == 400 - (400 + 100 // 5)
+    assert Target(log, TokenSum(Characters(), log), CONFIG).excess()[1] == 400 - (400 + 100 // 5)
     log.record(Added(message=Msg(role="assistant", content="Read.")))
-    assert PassBudget(log, TokenSum(Characters(), log), PassOptions(CONFIG)).excess()[1] == 405 - 400
+    assert Target(log, TokenSum(Characters(), log), CONFIG).excess()[1] == 405 - 400
 
 
 def test_a_window_without_room_for_a_trigger_has_a_target() -> None:
-    options = PassOptions(AutoContextConfig(max_token=1, token_ratio=0.5))
-    assert PassBudget(*view(3, 9, fixed=2), options).excess()[1] == 9
+    config = AutoContextConfig(max_token=1, token_ratio=0.5)
+    assert Target(*view(3, 9, fixed=2), config).excess()[1] == 9
 
 
 def test_system_text_schemas_and_pins_count_as_what_stays() -> None:
@@ -75,19 +75,19 @@ def test_system_text_schemas_and_pins_count_as_what_stays() -> None:
     log.record(Added(message=Msg(role="assistant", content="a" * 40, metadata={"pinned": True})))
     tokens = TokenSum(Characters(), log)
     tokens.set_overhead(("a" * 30,))
-    assert PassBudget(log, tokens, PassOptions(CONFIG)).excess()[1] == 300 + 50 + 40 + 30 - (400 + 120 // 5)
+    assert Target(log, tokens, CONFIG).excess()[1] == 300 + 50 + 40 + 30 - (400 + 120 // 5)
 
 
 @pytest.mark.parametrize(("messages", "more"), [(15, False), (16, True), (17, True)])
 def test_messages_are_over_the_target_as_long_as_it_is_not_met(messages: int, more: bool) -> None:
     for share in (0.8, 0.77, 0.78):  # 16, 15.4 and 15.6 messages
-        budget = PassBudget(*view(messages, 100), PassOptions(CONFIG.model_copy(update={"target_ratio": share})))
+        budget = Target(*view(messages, 100), CONFIG.model_copy(update={"target_ratio": share}))
         assert (budget.excess()[0] > 0) is more is not budget.met()
 
 
 @pytest.mark.parametrize(("tokens", "over", "over_window"), [(1_000, 0, 0), (1_001, 501, 31)])
 def test_a_view_of_the_window_s_size_is_not_over_it(tokens: int, over: int, over_window: int) -> None:
-    budget = PassBudget(*view(3, tokens), PassOptions(CONFIG))
+    budget = Target(*view(3, tokens), CONFIG)
     assert (budget.overflow(), budget.over_window()) == (over, over_window)
 
 

@@ -409,7 +409,7 @@ def test_a_fork_copies_nothing_of_what_has_left_the_view() -> None:
         for message in conversation(rounds=rounds, tools_per_round=1, chars=40):
             memory.add(message)
             memory.get_messages()
-        token_sum, log = memory._token_sum, memory._log.fork()
+        token_sum, log = memory._token_sum, memory._log.as_it_is()
         tracemalloc.start()
         try:
             fork = token_sum.fork(log)
@@ -456,11 +456,11 @@ def test_a_fork_knows_the_size_of_the_view() -> None:
     memory = counted(CountingCounter(), max_token=10**9, msg_threshold=10**9)
     memory.add_messages(conversation(rounds=50, tools_per_round=1, chars=40))
     token_sum, log = memory._token_sum, memory._log
-    size, forked = token_sum.request.total(), log.fork()
+    size, forked = token_sum.request.total(), log.as_it_is()
     fork = token_sum.fork(forked)
     assert python_calls(fork.request.total) < 10
-    token_sum.update(log.record(added := Added(message=user("one more"))))
-    fork.update(forked.record(added))
+    token_sum.update(log.record(Added(message=user("one more"))))
+    fork.update(forked.renew(log))
     assert fork.request.total() == token_sum.request.total() != size
 
 
@@ -473,10 +473,10 @@ def summed(*texts: str) -> tuple[Log, TokenSum]:
 def test_what_leaves_a_fork_leaves_a_provider_s_count_as_it_is() -> None:
     log, tokens = summed("the first of three", "the second of three", "and the third")
     tokens.anchor(50)
-    forked = log.fork()
+    forked = log.as_it_is()
     fork = tokens.fork(forked)
     own = tokens.own
-    fork.update(forked.record(Removed(ids=("m1",))))
+    fork.update(forked.follow(Removed(ids=("m1",))))
     assert fork.own == fork.counter.count(log.messages["m0"]) + fork.counter.count(log.messages["m2"])
     assert fork.total() == fork.own + share(50 - own, fork.own, own)
     assert tokens.total() == 50
@@ -573,7 +573,7 @@ def test_in_a_larger_window_such_a_message_is_counted_whole() -> None:
 def test_what_a_fork_has_sampled_is_counted_whole_in_a_larger_window_too() -> None:
     log = Log([Added(message=user(LARGE[:1_100_000], id="m0"))])
     tokens = TokenSum(VocabularyCounter("o200k_base"), log, window=4_000)
-    fork = tokens.fork(log.fork())
+    fork = tokens.fork(log.as_it_is())
     sampled = fork.total()
     tokens.learn_from(fork)
     assert tokens.total() == sampled

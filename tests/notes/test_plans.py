@@ -1,6 +1,7 @@
 """The plan in a rendering: as plan tools have made it, or as it is attached."""
 
 import re
+from collections.abc import Iterable
 from enum import Enum
 from types import SimpleNamespace
 from typing import Any
@@ -13,12 +14,18 @@ from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.messages import ToolUseBlock
 from autocontext.notes.page import CALLS, PLAN
 from autocontext.notes.work import WorkLedger
-from autocontext.plan import Plan, SubTask, is_plan_call, plan_lines
+from autocontext.plan import Plan, PlanLike, SubTask, current_plan, is_plan_call
 from autocontext.testing import tool_result, user
 from tests.notes.desks import calls, use
 from tests.notes.pages import page
 from tests.notes.readings import parts_of
 from tests.profiles import share
+
+
+def plan_lines(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> list[str]:
+    """The current plan, its name and a line per subtask."""
+    name, steps = current_plan(plan, calls)
+    return [f"{name or 'Plan'}:", *(f"- {task}: {state}" for task, state in steps)] if name or steps else []
 
 
 def lines(*uses: ToolUseBlock) -> list[str]:

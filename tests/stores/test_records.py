@@ -123,7 +123,7 @@ def test_what_is_out_of_view_is_not_read_when_a_session_opens(tmp_path):
         added = [entry.message for entry in log.entries if isinstance(entry, Added)]
         assert all(a is b for a, b in zip(added, log.read(log.original), strict=True))
         log = Log(store.read_lazily(S))
-        fork = log.fork()
+        fork = log.as_it_is()
         assert all(a is b for a, b in zip(log.view_messages, fork.view_messages, strict=True))
         assert fork.snapshot() == again.snapshot() == log.snapshot()
         assert log.entries[-1:] == store.read(S)[-1:]
@@ -142,7 +142,7 @@ READINGS = {
     "view": lambda log: log.view_messages,
     "originals": lambda log: log.read(log.original),
     "snapshot": lambda log: log.snapshot(),
-    "fork": lambda log: log.fork().snapshot(),
+    "as it is": lambda log: log.as_it_is().snapshot(),
     "one": lambda log: log.entries[len(log.entries) // 2 :][:1],
 }
 
