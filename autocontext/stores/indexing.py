@@ -27,8 +27,6 @@ _SHORT = 2_000
 """Stored bytes of a session's only segment whose words are kept, so that a search for others need not look at it."""
 _SHARD = 256
 """Segments of a shard, about: of more it is divided."""
-_FEW = 0.2
-"""Share of the segments of a user up to which single ones are read."""
 _TOGETHER = 128
 """Sessions that grew by little since the last search: so many share a transaction."""
 _ATTEMPTS = 3
@@ -184,8 +182,7 @@ class SearchIndex:
             messages, length = messages + others, length + their_length
         segments = {key: segment for key in wanted if (segment := self._kept.get(key)) is not None}
         if missing := [key for key in wanted if key not in segments]:
-            few = session_id is not None or len(missing) < sum(len(shard.keys) for shard in shards) * _FEW
-            read = self._read_segments(user_id, missing, few=few)
+            read = self._read_segments(user_id, missing)
             if read is None:
                 return None
             outlined = dict[Key, Outline]()
@@ -200,15 +197,11 @@ class SearchIndex:
                 self._keep(user_id, [shard.also(outlined) for shard in shards])
         return Index([(SessionKey(user_id, key[1]), segments[key]) for key in wanted], messages, length)
 
-    def _read_segments(
-        self, user_id: str, missing: Sequence[Key], *, few: bool
-    ) -> dict[Key, tuple[Segment, int]] | None:
+    def _read_segments(self, user_id: str, missing: Sequence[Key]) -> dict[Key, tuple[Segment, int]] | None:
         """Segments with their stored bytes; None if one is gone. Raises StoreCorruptError for a damaged one."""
         at = {(key[1], key[4]): key for key in missing}
         found = dict[Key, tuple[Segment, int]]()
-        for id_, start, until, body in self._database.read(
-            partial(statements.segments, user_id, [*at] if few else None)
-        ):
+        for id_, start, until, body in self._database.read(partial(statements.segments, user_id, [*at])):
             key = at.get((id_, start))
             # Another process may have added to it since the keys were read: what it has more does no harm.
             if key is not None and until >= key[5]:

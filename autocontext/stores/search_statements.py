@@ -102,18 +102,17 @@ def put(session: SessionKey, version: Version, segments: list[tuple[int, int, by
         )
 
 
-def segments(user_id: str, places: Sequence[tuple[str, int]] | None) -> Work[list[Row]]:
-    """The segments at these places (session id, start) of a user; None: all. Session id, start, until, body."""
-    select = "SELECT session_id, start, until, body FROM autocontext_search WHERE user_id = :user_id"
-    if places is None:
-        return (yield Statement(select, {"user_id": user_id}))
+def segments(user_id: str, places: Sequence[tuple[str, int]]) -> Work[list[Row]]:
+    """The segments at these places (session id, start) of a user: session id, start, until, body."""
     found: list[Row] = []
     for at in range(0, len(places), _AT_ONCE):
         some = places[at : at + _AT_ONCE]
         fields = {f"{name}{i}": value for i, place in enumerate(some) for name, value in zip("st", place, strict=True)}
         values = ", ".join(f"(:s{i}, :t{i})" for i in range(len(some)))
         found += yield Statement(
-            f"{select} AND (session_id, start) IN (VALUES {values})", {"user_id": user_id, **fields}
+            "SELECT session_id, start, until, body FROM autocontext_search "
+            f"WHERE user_id = :user_id AND (session_id, start) IN (VALUES {values})",
+            {"user_id": user_id, **fields},
         )
     return found
 

@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, NoReturn, ParamSpec, TypeVar
@@ -64,10 +64,12 @@ SQLite keeps the locks of a file in memory, so in the child they look as if the 
 """
 
 
-def foreign_tables(connection: sqlite3.Connection) -> str:
-    """The first tables of a file that has some, and none of this library's; else ""."""
-    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-    names = [str(name) for (name,) in found]
+TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+
+
+def foreign_tables(rows: Iterable[Row]) -> str:
+    """The first tables of a file that has some, and none of this library's; else "". `rows` are those of TABLES."""
+    names = [str(name) for (name,) in rows]
     if any(name.startswith(_PREFIX) for name in names):
         return ""
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
@@ -98,7 +100,6 @@ class SqliteDatabase(Database):
         self._alone = threading.RLock()
         """Held by who uses the one connection of a `:memory:` database."""
         self._pid = os.getpid()
-        self._told_of_others = self._in_memory
         self._held = False
         """Whether a fork under way holds it, too."""
         self._memory = self._open() if self._in_memory else None
@@ -106,7 +107,14 @@ class SqliteDatabase(Database):
             weakref.finalize(self, self._memory.close)
         part_at_fork(self)
         # Open it now: an error should not wait for the first write.
-        self.read(lambda: rows_of("SELECT 1"))
+        if tables := foreign_tables(self.read(lambda: rows_of(TABLES))):
+            _log.warning(
+                "%s holds the tables of another program (%s). Ours, named %s..., are added beside them, which are left "
+                "alone; give the library a file of its own if that was not meant",
+                self.name,
+                tables,
+                _PREFIX,
+            )
 
     def scrub(self) -> None:
         """Empty the write-ahead file into the database, which keeps no deleted data (secure_delete).
@@ -280,25 +288,10 @@ class SqliteDatabase(Database):
             connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
             if not self._in_memory and connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                 connection.execute("PRAGMA journal_mode = WAL")
-            self._tell_of_others(connection)
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def _tell_of_others(self, connection: sqlite3.Connection) -> None:
-        """Warn of a file that another program has made: it is about to get our tables, too."""
-        if self._told_of_others:
-            return
-        self._told_of_others = True
-        if tables := foreign_tables(connection):
-            _log.warning(
-                "%s holds the tables of another program (%s). Ours, named %s..., are added beside them, which are left "
-                "alone; give the library a file of its own if that was not meant",
-                self.name,
-                tables,
-                _PREFIX,
-            )
 
     def _rows(self, connection: sqlite3.Connection, statement: Statement) -> list[Row]:
         """The rows of a statement; for one without results an empty row per changed row."""
