@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate, chain, pairwise, repeat
+from itertools import accumulate, chain, repeat
 from typing import Any
 
 from autocontext.caches import cached
@@ -171,29 +171,27 @@ class Block:
     ) -> Counter[int]:
         first = self._places[0]
         counts: Counter[int] = Counter()
-        if among is not None:
-            for n in (i - first for i in among if first <= i < first + len(ends)):
-                start, end = ends[n - 1] if n else 0, ends[n]
-                if len(signs) > _FEW:
-                    times = sum(map(signs.get, text[start:end], repeat(0)))
-                else:
-                    times = sum(times * text.count(sign, start, end) for sign, times in signs.items())
-                if times:
-                    counts[first + n] = times
+        few = len(signs) <= _FEW
+        if few and among is None:
+            for sign, times in signs.items():
+                at = text.find(sign)
+                while at >= 0:
+                    i = bisect_right(ends, at)
+                    counts[first + i] += times * text.count(sign, at, ends[i])
+                    at = text.find(sign, ends[i])
             return counts
-        if len(signs) > _FEW:
-            either = re.compile(f"[{''.join(map(re.escape, signs))}]") if len(signs) <= _MANY else None
-            for i, (start, end) in enumerate(pairwise([0, *ends]), first):
-                found = text[start:end] if either is None else either.findall(text, start, end)
-                if times := sum(map(signs.get, found, repeat(0))):
-                    counts[i] = times
-            return counts
-        for sign, times in signs.items():
-            at = text.find(sign)
-            while at >= 0:
-                i = bisect_right(ends, at)
-                counts[first + i] += times * text.count(sign, at, ends[i])
-                at = text.find(sign, ends[i])
+        either = None
+        if among is None and len(signs) <= _MANY:
+            either = re.compile(f"[{''.join(map(re.escape, signs))}]")
+        for n in range(len(ends)) if among is None else [i - first for i in among if first <= i < first + len(ends)]:
+            start, end = ends[n - 1] if n else 0, ends[n]
+            if few:
+                held = sum(times * text.count(sign, start, end) for sign, times in signs.items())
+            else:
+                found = either.findall(text, start, end) if either else text[start:end]
+                held = sum(map(signs.get, found, repeat(0)))
+            if held:
+                counts[first + n] = held
         return counts
 
 
