@@ -168,7 +168,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def purge_expired(self) -> int:
         """Delete expired sessions, and return their number."""
         at = records.now()
-        due = statements.Due(at, None if self._ttl is None else at - records.milliseconds(self._ttl))
+        due = statements.due(at, None if self._ttl is None else at - records.milliseconds(self._ttl))
         expired = self.database.read(partial(statements.expired, due))
         # One transaction per session: a distributed database has all rows of a session in one place.
         return sum(self.database.write(partial(statements.delete, session, due)) for session in expired)

@@ -212,23 +212,24 @@ class SearchIndex:
 
 def _keys(user_id: str, ranges: Sequence[Sequence[Row]]) -> tuple[list[list[Key]] | None, list[statements.Known]]:
     """The keys of segments in each range (None where there is a gap), and the sessions that have grown since."""
-    found, grown, end = [], [], 0
+    found, grown = [], []
     for rows in ranges:
         keys = []
-        for row, (_, next_id, *_) in zip(rows, [*rows[1:], (0, None)], strict=False):
-            entries, id_, identity, edition, start, until = row
-            if until is not None:
-                if start != end:
-                    return None, []
-                keys.append((user_id, *row[1:]))
-                end = until
-            if id_ != next_id:
-                if end < entries:
-                    # Rebuild the last segment until it is full, so that small additions make no segments of their own.
-                    begin = start if until is not None and until - start < FULL else end
-                    version = Version(identity, edition)
-                    grown.append(statements.Known(SessionKey(user_id, id_), begin, end, entries, version))
-                end = 0
+        for id_, those in groupby(rows, key=itemgetter(1)):
+            end = 0
+            for row in those:
+                *_, start, until = row
+                if until is not None:
+                    if start != end:
+                        return None, []
+                    keys.append((user_id, *row[1:]))
+                    end = until
+            entries, _, identity, edition, *_ = row
+            if end < entries:
+                # Rebuild the last segment until it is full, so that small additions make no segments of their own.
+                begin = start if until is not None and until - start < FULL else end
+                version = Version(identity, edition)
+                grown.append(statements.Known(SessionKey(user_id, id_), begin, end, entries, version))
         found.append(keys)
     return found, grown
 

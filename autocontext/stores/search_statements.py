@@ -46,8 +46,8 @@ def sums(user_id: str, ranges: Sequence[Range]) -> Work[list[Sums]]:
             condition, bounds = _within(within, f"_{i}")
             params |= bounds
             selects.append(
-                f"SELECT {i}, SUM(s.entries & {LOW}), SUM(s.edition & {LOW}), SUM({_IDENTITY} & {LOW}), "
-                f"SUM({_IDENTITY} >> 32) FROM autocontext_sessions s WHERE s.user_id = :user_id{condition}"
+                f"SELECT {i}, SUM(s.entries & {LOW}), SUM(s.edition & {LOW}), SUM({_IDENTITY} & {LOW}) "
+                f"FROM autocontext_sessions s WHERE s.user_id = :user_id{condition}"
             )
         rows = yield Statement(" UNION ALL ".join(selects), params)
         found |= {int(i): tuple(total or 0 for total in totals) for i, *totals in rows}  # NULL: of no sessions
