@@ -14,7 +14,7 @@ from autocontext.stores import search_statements as statements
 from autocontext.stores.database import Database, Row, Work
 from autocontext.stores.kept import Kept
 from autocontext.stores.outlines import Key, Outline, Shard
-from autocontext.stores.protocol import SessionKey, Version
+from autocontext.stores.protocol import SessionKey, Version, storable
 from autocontext.stores.search_index import BEFORE, FULL, LONGEST, DamagedIndex, Segment, segments, signs_of
 
 _AT_ONCE = 2
@@ -69,9 +69,10 @@ class SearchIndex:
         With `words`, those of short sessions without any of these terms are left out. Raises StoreCorruptError for a
         damaged entry, and for tables that cannot be repaired.
         """
+        user_id, one = storable(SessionKey(user_id, session_id or ""))
         for _ in range(_ATTEMPTS):
             try:
-                shards = self._of_user(user_id) if session_id is None else self._of_session(user_id, session_id)
+                shards = self._of_user(user_id) if session_id is None else self._of_session(user_id, one)
                 return self._stored(user_id, session_id, shards, words)
             except _Changed:
                 continue

@@ -300,11 +300,6 @@ def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
     return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
-def _keeps_backslashes(connection: _Watched) -> bool:
-    """Whether a backslash in a quoted text is one: else what is written into a statement may not be what is stored."""
-    return connection.pgconn.parameter_status(b"standard_conforming_strings") == b"on"
-
-
 def _in_transaction(connection: SyncConnection | AsyncConnection, isolation: str, work: Work[T]) -> Flow[T]:
     """Run the statements of a work, with BEGIN and COMMIT where needed."""
     rows: Any = None
@@ -323,7 +318,9 @@ def _in_transaction(connection: SyncConnection | AsyncConnection, isolation: str
             if isinstance(statement, Alone) and not connection.limit:
                 rows = yield from _answer(connection, statement)
                 continue
-            if isinstance(statement, Alone) and _keeps_backslashes(connection):
+            # If a backslash in a quoted text is one: else what is written into a statement may not be what is stored.
+            plain = connection.pgconn.parameter_status(b"standard_conforming_strings") == b"on"
+            if isinstance(statement, Alone) and plain:
                 sql, params = statement
                 rows = yield from _answer(connection, _Together(f"{begin}; {sql}; COMMIT", params))
                 continue

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.stores.database import Row, Statement, Work, rows_of
 from autocontext.stores.outlines import LOW, Sums
-from autocontext.stores.protocol import SessionKey, Version, storable
+from autocontext.stores.protocol import SessionKey, Version
 from autocontext.stores.session_statements import hold, params_of
 
 _AT_ONCE = 100
@@ -40,7 +40,7 @@ def sums(user_id: str, ranges: Sequence[Range]) -> Work[list[Sums]]:
     """The `sums` of each range of a user's sessions, as a shard has them that has all of it."""
     found: dict[int, Sums] = {}
     for at in range(0, len(ranges), _AT_ONCE):
-        params = _of_user(user_id)
+        params = {"user_id": user_id}
         selects = []
         for i, within in enumerate(ranges[at : at + _AT_ONCE], at):
             condition, bounds = _within(within, f"_{i}")
@@ -68,7 +68,7 @@ def known(user_id: str, ranges: Sequence[Range]) -> Work[list[list[Row]]]:
             "FROM autocontext_sessions s LEFT JOIN autocontext_search x "
             f"ON x.user_id = s.user_id AND x.session_id = s.session_id WHERE s.user_id = :user_id{condition} "
             "ORDER BY s.session_id, x.start",
-            {**_of_user(user_id), **bounds},
+            {"user_id": user_id, **bounds},
         )
         for column, kinds in zip(zip(*rows, strict=True), _KINDS, strict=False):
             if not set(map(type, column)) <= kinds:  # SQLite's columns hold any type
@@ -80,13 +80,12 @@ def known(user_id: str, ranges: Sequence[Range]) -> Work[list[list[Row]]]:
 def _within(within: Range, number: str = "") -> tuple[str, dict[str, str]]:
     """The condition for a range of sessions, and its parameters, with a number behind their names."""
     first, end = within
-    storable(SessionKey("", first))
-    if first == end:
-        return f" AND s.session_id = :first{number}", {f"first{number}": first}
-    condition, bounds = f" AND s.session_id >= :first{number}", {f"first{number}": first}
-    if end is None:
-        return condition, bounds
-    return f"{condition} AND s.session_id < :end{number}", {**bounds, f"end{number}": end}
+    condition = f" AND s.session_id {'=' if first == end else '>='} :first{number}"
+    bounds = {f"first{number}": first}
+    if end is not None and end != first:
+        condition += f" AND s.session_id < :end{number}"
+        bounds[f"end{number}"] = end
+    return condition, bounds
 
 
 def put(session: SessionKey, version: Version, segments: list[tuple[int, int, bytes]]) -> Work[None]:
@@ -134,7 +133,3 @@ def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:
 def forget(user_id: str) -> Work[list[Row]]:
     """Delete the segments of a user."""
     return rows_of("DELETE FROM autocontext_search WHERE user_id = :user_id", {"user_id": user_id})
-
-
-def _of_user(user_id: str) -> dict[str, str | int]:
-    return {"user_id": storable(SessionKey(user_id, "")).user_id}

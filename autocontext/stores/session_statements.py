@@ -141,21 +141,17 @@ def sessions(
         check_id("user_id", user_id, InvalidMessage)
     ids = {"user_id": user_id, "session_id": session_id}
     params: dict[str, Any] = {name: id_ for name, id_ in ids.items() if id_ is not None}
-    conditions = [f"{name} = :{name}" for name in params]
+    conditions = ["TRUE", *(f"{name} = :{name}" for name in params)]
     if after is not None:
         conditions.append(
             "(updated_at < :at OR (updated_at = :at AND (user_id > :owner OR (user_id = :owner AND session_id > :id))))"
         )
         params |= {"at": after.updated_at, "owner": after.user_id, "id": after.session_id}
     check_whole("limit", limit, 1, none="all")
-    if limit is not None:
-        params["limit"] = limit
     rows = yield Statement(
         "SELECT user_id, session_id, entries, created_at, updated_at, expires_at FROM autocontext_sessions "
-        + (f"WHERE {' AND '.join(conditions)} " if conditions else "")
-        + "ORDER BY updated_at DESC, user_id, session_id"
-        + ("" if limit is None else " LIMIT :limit"),
-        params,
+        f"WHERE {' AND '.join(conditions)} ORDER BY updated_at DESC, user_id, session_id LIMIT :limit",
+        {**params, "limit": NEVER if limit is None else limit},
     )
     infos = (SessionInfo(*row) for row in rows)
     return [info._replace(expires_at=None, stays=True) if info.expires_at == NEVER else info for info in infos]
