@@ -172,33 +172,25 @@ class SearchIndex:
             wanted |= dict.fromkeys(keys, shard)
             messages, length = messages + others, length + their_length
         segments = {key: segment for key in wanted if (segment := self._kept.get(key)) is not None}
-        if missing := [key for key in wanted if key not in segments]:
+        if missing := {(key[1], key[4]): key for key in wanted if key not in segments}:
             outlined = dict[Key, Outline]()
-            for key, (segment, size) in self._read_segments(user_id, missing).items():
-                segments[key] = segment
+            for id_, start, until, body in self._database.read(partial(statements.segments, user_id, [*missing])):
+                # Another process may have added to it since the keys were read: what it has more does no harm.
+                if until < (key := missing[id_, start])[5]:
+                    continue
+                del missing[id_, start]
+                segments[key] = segment = Segment.unpacked(SessionKey(user_id, id_), start, until, body)
                 # Of a short session first the outline only.
-                if session_id is None and _is_short(key, size) and key not in wanted[key].outlines:
+                if session_id is None and _is_short(key, len(body)) and key not in wanted[key].outlines:
                     outlined[key] = _outline(segment)
                 else:
-                    self._kept.put(key, segment, size)
+                    self._kept.put(key, segment, len(body))
+            if missing:
+                self._shards.drop(user_id)
+                raise _Changed
             if outlined:
                 self._keep(user_id, [shard.also(outlined) for shard in shards])
         return Index([(SessionKey(user_id, key[1]), segments[key]) for key in wanted], messages, length)
-
-    def _read_segments(self, user_id: str, missing: Sequence[Key]) -> dict[Key, tuple[Segment, int]]:
-        """Segments with their stored bytes."""
-        at = {(key[1], key[4]): key for key in missing}
-        found = dict[Key, tuple[Segment, int]]()
-        for id_, start, until, body in self._database.read(partial(statements.segments, user_id, [*at])):
-            key = at.get((id_, start))
-            # Another process may have added to it since the keys were read: what it has more does no harm.
-            if key is not None and until >= key[5]:
-                del at[id_, start]
-                found[key] = Segment.unpacked(SessionKey(user_id, id_), start, until, body), len(body)
-        if at:
-            self._shards.drop(user_id)
-            raise _Changed
-        return found
 
 
 def _keys(user_id: str, ranges: Sequence[Sequence[Row]]) -> tuple[list[list[Key]], list[statements.Known]]:
