@@ -117,7 +117,7 @@ def copy_parts(
         to.ensure(schema)
         for place in PLACES:
             if place.part == schema.part and place.table not in schema.derived:
-                columns = [c for c in (*place.texts, *place.names, *place.readable) if c not in schema.derived]
+                columns = [c for c in place.columns if c not in schema.derived]
                 for copied in _copy_table(source, to, place, columns):
                     progress(place.table, copied)
 

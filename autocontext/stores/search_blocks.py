@@ -285,14 +285,10 @@ class BlockWriter:
 
     def _end_block(self) -> None:
         if self._words:
-            places = json.dumps([self._first, _ends(self._words), _ends(self._runs)])
+            ends, run_ends = (list(accumulate(map(len, texts))) for texts in (self._words, self._runs))
+            places = json.dumps([self._first, ends, run_ends])
             self._blocks.append((utf8("\n".join(self._codes)), "".join(self._words), "".join(self._runs), places))
         self._begin()
-
-
-def _ends(texts: Sequence[str]) -> list[int]:
-    end = 0
-    return [end := end + len(text) for text in texts]
 
 
 def _code(line: int) -> str:

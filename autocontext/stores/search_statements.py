@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.stores.database import Row, Statement, Work, rows_of
 from autocontext.stores.outlines import LOW, Sums
 from autocontext.stores.protocol import SessionKey, Version
-from autocontext.stores.session_statements import hold, params_of
+from autocontext.stores.session_statements import hold
 
 _AT_ONCE = 100
-"""Segments or ranges that a statement names."""
+"""Segments, entries or ranges that a statement names."""
 _IDENTITY = "COALESCE(s.identity, s.created_at)"
 _KINDS: tuple[set[type], ...] = ({int}, {str}, {int}, {int}, {int, type(None)}, {int, type(None)})
 """Of the columns of `known`."""
@@ -103,29 +102,25 @@ def put(session: SessionKey, version: Version, segments: list[tuple[int, int, by
 
 def segments(user_id: str, places: Sequence[tuple[str, int]]) -> Work[list[Row]]:
     """The segments at these places (session id, start) of a user: session id, start, until, body."""
+    return _at("SELECT session_id, start, until, body FROM autocontext_search", "start", user_id, places)
+
+
+def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:
+    """The rows of some entries of a user: his id, session id, sequence, checksum, body. Unknown ones are left out."""
+    select = "SELECT user_id, session_id, sequence, checksum, body FROM autocontext_entries"
+    user_id = next((session.user_id for session, _ in places), "")
+    return _at(select, "sequence", user_id, [(session.session_id, number) for session, number in places])
+
+
+def _at(select: str, column: str, user_id: str, places: Sequence[tuple[str, int]]) -> Work[list[Row]]:
     found: list[Row] = []
     for at in range(0, len(places), _AT_ONCE):
         some = places[at : at + _AT_ONCE]
         fields = {f"{name}{i}": value for i, place in enumerate(some) for name, value in zip("st", place, strict=True)}
         values = ", ".join(f"(:s{i}, :t{i})" for i in range(len(some)))
         found += yield Statement(
-            "SELECT session_id, start, until, body FROM autocontext_search "
-            f"WHERE user_id = :user_id AND (session_id, start) IN (VALUES {values})",
+            f"{select} WHERE user_id = :user_id AND (session_id, {column}) IN (VALUES {values})",
             {"user_id": user_id, **fields},
-        )
-    return found
-
-
-def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:
-    """The rows of some entries: user id, session id, sequence, checksum, body. Unknown ones are left out."""
-    found: list[Row] = []
-    for session, those in groupby(places, key=lambda place: place[0]):
-        numbers = {f"number_{i}": number for i, (_, number) in enumerate(those)}
-        found += yield Statement(
-            "SELECT user_id, session_id, sequence, checksum, body FROM autocontext_entries "
-            "WHERE user_id = :user_id AND session_id = :session_id "
-            f"AND sequence IN ({', '.join(f':{name}' for name in numbers)})",
-            {**params_of(session), **numbers},
         )
     return found
 

@@ -179,39 +179,34 @@ class SqliteDatabase(Database):
             raise StoreCorruptError(f"{self.name}: its tables are damaged; restore it from a backup") from e
 
     def _lent(self, use: Callable[[sqlite3.Connection], T], spare: int = 0) -> T:
-        """Use a connection; another one if the first could only read."""
-        try:
-            return self._lent_once(use, spare)
-        except sqlite3.OperationalError as e:
-            if _primary_code(e) != sqlite3.SQLITE_READONLY:
-                raise
-            # SQLite opens a file for reading only where it may not write: a new connection may write by now.
-            return self._lent_once(use, spare)
-
-    def _lent_once(self, use: Callable[[sqlite3.Connection], T], spare: int = 0) -> T:
         """Use a connection of the pool, which has it back unless the disk has failed it; or the one of `:memory:`."""
         if self._memory is not None:
             with self._alone:
                 self._check_usable()
                 return use(self._memory)
-        self._check_usable()
-        lease = self._with_retries(self._lease, spare)
-        try:
-            if lease.connection is None:
-                lease.connection = self._with_retries(self._open)
-                lease.generation = self._generation_now()
-            return use(lease.connection)
-        except sqlite3.Error as e:
-            if _primary_code(e) in _WAYS_OUT:
-                lease.close()
-            raise
-        finally:
-            if not lease.closed:
-                # Still in a transaction only if rolling back failed.
-                if lease.connection is None or lease.connection.in_transaction:
+        again = True
+        while True:
+            self._check_usable()
+            lease = self._with_retries(self._lease, spare)
+            try:
+                if lease.connection is None:
+                    lease.connection = self._with_retries(self._open)
+                    lease.generation = self._generation_now()
+                return use(lease.connection)
+            except sqlite3.Error as e:
+                if _primary_code(e) in _WAYS_OUT:
                     lease.close()
-                else:
-                    self._pool.give(lease)
+                # SQLite opens a file for reading only where it may not write: a new connection may write by now.
+                if not again or _primary_code(e) != sqlite3.SQLITE_READONLY:
+                    raise
+                again = False
+            finally:
+                if not lease.closed:
+                    # Still in a transaction only if rolling back failed.
+                    if lease.connection is None or lease.connection.in_transaction:
+                        lease.close()
+                    else:
+                        self._pool.give(lease)
 
     def _lease(self, spare: int) -> Lease[sqlite3.Connection]:
         lease = self._pool.take(self._generation_now(), spare=spare)

@@ -93,7 +93,7 @@ def stored(where):
     try:
         rows, parts = [], db.read(db.parts)
         for place in [place for place in PLACES if place.part in parts]:
-            columns = ", ".join(sorted({*place.texts, *place.names, *place.readable}))
+            columns = ", ".join(sorted(place.columns))
             rows += db.read(lambda c=columns, t=place.table: (yield Statement(f"SELECT {c} FROM {t}")))
     finally:
         db.close()
