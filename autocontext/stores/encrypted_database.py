@@ -109,13 +109,13 @@ class EncryptedDatabase(_Beneath):
         parts = self._beneath.read(self._beneath.parts)
         for place in PLACES:
             if place.texts and place.part in parts and place.part != "sessions":
-                done += self.rotate_table(place)
+                done += self._rotate_table(place)
         self._keep_names_key(self._names.key, again=True)
         return done
 
     arotate = awaitable(rotate)
 
-    def rotate_table(self, place: Place) -> int:
+    def _rotate_table(self, place: Place) -> int:
         """`rotate` for one table; keeps what others write meanwhile."""
         done, missed, names = 0, True, (*place.key, *place.texts)
         columns = Columns({name: Column(name, place) for name in names}, tuple(Column(name, place) for name in names))

@@ -137,26 +137,21 @@ class Block:
 
     def _codes_with(self, piece: str) -> dict[str, int]:
         """The characters that stand for the chunks with a piece."""
-        codes: dict[str, int] = {}
-        lowered, sign = self._lowered, utf8(piece)
-        at = lowered.find(sign)
-        while at >= 0:
-            codes[_code(self._line(at + 1))] = 1
-            at = lowered.find(sign, lowered.find(b"\n", at + 1))
-        return codes
+        return {_code(self._line(at + 1)): 1 for at, _ in self._found(utf8(piece))}
 
     def _codes(self, term: str) -> dict[str, int]:
         """The characters that stand for the chunks with this term, and how often each chunk has it."""
-        codes: dict[str, int] = {}
-        lowered = self._lowered
-        for root in signs(term):
-            at = lowered.find(root)
-            while at >= 0:
-                end = lowered.find(b"\n", at)
-                if times := terms_of_chunk(self._chunk(at, end)).count(term):
-                    codes[_code(self._line(at))] = times
-                at = lowered.find(root, end)
-        return codes
+        chunks = ((at, self._chunk(at, end)) for root in signs(term) for at, end in self._found(root))
+        counts = ((at, terms_of_chunk(chunk).count(term)) for at, chunk in chunks)
+        return {_code(self._line(at)): times for at, times in counts if times}
+
+    def _found(self, sign: bytes) -> Iterator[tuple[int, int]]:
+        """Where the chunks with this sign have it first, and where they end."""
+        at = self._lowered.find(sign)
+        while at >= 0:
+            end = self._lowered.find(b"\n", at + 1)
+            yield at, end
+            at = self._lowered.find(sign, end)
 
     def texts(self, step: int) -> Iterator[str]:
         """Every so manyth text as its words: the chunks, and the runs."""

@@ -278,7 +278,7 @@ def test_row_11_what_is_written_while_keys_are_rotated_stays_and_is_sealed_too(w
             new.database._beneath = Meddling(
                 beneath, lambda: ac.memories.update(memory.id, user_id="ann", content="later words")
             )
-            assert new.database.rotate_table(PLACE["autocontext_memories"]) == 1
+            assert new.database._rotate_table(PLACE["autocontext_memories"]) == 1
             new.database._beneath = beneath
             assert new.memories.get(memory.id, user_id="ann").content == "later words"
             new.rotate()
