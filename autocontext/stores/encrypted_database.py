@@ -246,8 +246,8 @@ def bound_to(place: Place, column: str, values: Mapping[str, Any]) -> list[Any]:
 
 
 def owner_of(place: Place, values: Mapping[str, Any]) -> str:
-    """The owner of a row."""
-    return str(_value(place, place.owner, values))
+    """The owner of a row, the first column of its key: a user's id, or a namespace."""
+    return str(_value(place, place.key[0], values))
 
 
 def _value(place: Place, column: str, values: Mapping[str, Any]) -> Any:

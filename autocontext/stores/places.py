@@ -34,11 +34,6 @@ class Place(NamedTuple):
     """Rows of `own` are deleted with their session, rows `made of it` (of its log) also when a message is erased."""
 
     @property
-    def owner(self) -> str:
-        """The column with the owner: a user's id, or a namespace."""
-        return self.key[0]
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """All columns."""
         return tuple(dict.fromkeys((*self.key, *self.texts, *self.names, *self.readable)))
