@@ -119,7 +119,9 @@ def _at(select: str, column: str, user_id: str, places: Sequence[tuple[str, int]
         fields = {f"{name}{i}": value for i, place in enumerate(some) for name, value in zip("st", place, strict=True)}
         values = ", ".join(f"(:s{i}, :t{i})" for i in range(len(some)))
         found += yield Statement(
-            f"{select} WHERE user_id = :user_id AND (session_id, {column}) IN (VALUES {values})",
+            # Not IN (VALUES ...), for which SQLite looks at all rows of the user.
+            f"WITH wanted (id, place) AS (VALUES {values}) {select} "
+            f"JOIN wanted ON user_id = :user_id AND session_id = id AND {column} = place",
             {"user_id": user_id, **fields},
         )
     return found
