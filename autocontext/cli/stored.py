@@ -15,7 +15,7 @@ from autocontext import AutoContextError, AutoContextMemory
 from autocontext.cli import file_kinds
 from autocontext.history.log import LEAST_PREFIX
 from autocontext.stores import DatabaseSessionStore, SessionInfo
-from autocontext.stores.sqlite_database import foreign_tables
+from autocontext.stores.sqlite_database import TABLES, foreign_tables
 
 
 def add_database(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +91,7 @@ def _foreign_tables(path: str) -> str:
     """Tables of a SQLite file that has some and none of ours, which opening it would add; else "". Changes nothing."""
     try:
         with contextlib.closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as file:
-            return foreign_tables(file)
+            return foreign_tables(file.execute(TABLES))
     except (sqlite3.Error, UnicodeDecodeError):
         return ""  # what is wrong with it, opening it as ours says better
 

@@ -205,14 +205,17 @@ def message(data: Mapping[str, Any]) -> dict[str, Any]:
     return Msg.model_validate(fields).to_dict()
 
 
-def block(data: Any) -> dict[str, Any]:
-    """One content block. One of an unknown kind becomes a text, with the block in its metadata."""
+def block(data: Any, *, of_result: bool = False) -> dict[str, Any]:
+    """One content block. One of an unknown kind becomes a text, with the block in its metadata.
+
+    So does a call or a result in a tool's output, where it is not allowed.
+    """
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
         raise InvalidMessage("Msg.content: a block is an object with the text `type`")
     kind = data["type"]
     if kind in _MEDIA and (source := _source(data.get("source"))) is not None:
         return {"type": kind, "source": source, "metadata": _metadata(data, ("type", "source"))}
-    if kind not in _FIELDS:
+    if kind not in _FIELDS or (of_result and kind in ("tool_use", "tool_result")):
         text = data.get("text")
         shown = text if isinstance(text, str) and text else f"[{kind} block]"
         return {"type": "text", "text": shown, "metadata": {KEPT: thaw(data)}}
@@ -221,7 +224,7 @@ def block(data: Any) -> dict[str, Any]:
     if kind == "tool_result":
         output = data.get("output")
         listed = output if isinstance(output, list) else [] if output is None else [output]
-        fields["output"] = output if isinstance(output, str) else [_output(b) for b in listed]
+        fields["output"] = output if isinstance(output, str) else [block(b, of_result=True) for b in listed]
         fields["is_error"] = data.get("state") == "ERROR"
         known += ("output", "suspended")
     return {"type": kind, **fields, "metadata": _metadata(data, known)}
@@ -237,23 +240,13 @@ def event(data: Mapping[str, Any]) -> dict[str, Any]:
     return dict(thaw(read.model_dump()))
 
 
-def _output(data: Any) -> dict[str, Any]:
-    """A block within a tool's output. A call or result is not allowed there, so it becomes a text, too."""
-    if isinstance(data, dict) and data.get("type") in ("tool_use", "tool_result"):
-        return {"type": "text", "text": f"[{data['type']} block]", "metadata": {KEPT: thaw(data)}}
-    return block(data)
-
-
 def _source(source: Any) -> dict[str, Any] | None:
     """A media source in the form of this library; None for an unknown kind."""
     if not isinstance(source, dict):
         return None
-    if source.get("type") == "url" and isinstance(source.get("url"), str):
-        return dict(source)
-    media_type = source.get("media_type", source.get("mediaType"))
-    if source.get("type") == "base64" and isinstance(media_type, str) and isinstance(source.get("data"), str):
-        return {**{k: v for k, v in source.items() if k != "mediaType"}, "media_type": media_type}
-    return None
+    renamed = {"media_type" if key == "mediaType" else key: value for key, value in source.items()}
+    needed = {"url": ("url",), "base64": ("media_type", "data")}.get(str(source.get("type")), ())
+    return renamed if needed and all(isinstance(renamed.get(key), str) for key in needed) else None
 
 
 def _metadata(data: Mapping[str, Any], known: tuple[str, ...], where: str = "metadata") -> dict[str, Any]:

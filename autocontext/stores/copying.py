@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -106,30 +106,24 @@ _ROWS_AT_ONCE = 200
 
 
 def copy_parts(
-    source: Database, to: Database, schemas: Sequence[Schema], *, progress: Callable[[str, int], object] | None = None
-) -> int:
-    """Copy all rows of these parts; rows that are there already stay as they are. Returns how many were read.
+    source: Database, to: Database, schemas: Sequence[Schema], progress: Callable[[str, int], object]
+) -> None:
+    """Copy all rows of these parts; rows that are there already stay as they are.
 
     It can be stopped and run again. `progress` gets the table and how many of its rows are done.
     """
-    copied = 0
     for schema in schemas:
         source.ensure(schema)
         to.ensure(schema)
         for place in PLACES:
             if place.part == schema.part and place.table not in schema.derived:
-                copied += _copy_table(source, to, place, schema.derived, progress)
-    return copied
+                columns = [c for c in place.columns if c not in schema.derived]
+                for copied in _copy_table(source, to, place, columns):
+                    progress(place.table, copied)
 
 
-def _copy_table(
-    source: Database,
-    to: Database,
-    place: Place,
-    without: Collection[str],
-    progress: Callable[[str, int], object] | None,
-) -> int:
-    columns = [name for name in (*place.texts, *place.names, *place.readable) if name not in without]
+def _copy_table(source: Database, to: Database, place: Place, columns: Sequence[str]) -> Iterator[int]:
+    """Copy the rows of a table; how many are done after each transaction."""
     key = [columns.index(name) for name in place.key]
     insert = (
         f"INSERT INTO {place.table} ({', '.join(columns)}) VALUES ({', '.join(f':{c}' for c in columns)}) "
@@ -140,9 +134,7 @@ def _copy_table(
         to.write(partial(rows_of, insert, [dict(zip(columns, row, strict=True)) for row in rows]))
         copied += len(rows)
         after = [rows[-1][i] for i in key]
-        if progress is not None:
-            progress(place.table, copied)
-    return copied
+        yield copied
 
 
 def rows_after(table: str, key: Sequence[str], columns: Sequence[str], after: Sequence[Any] | None) -> Work[list[Row]]:

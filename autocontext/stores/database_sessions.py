@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 from zlib import crc32
 
 from autocontext.errors import InvalidMessage, StoreCorruptError
-from autocontext.flows import compute, sync_and_async
+from autocontext.flows import sync_and_async
 from autocontext.history.collector import collector_paused
 from autocontext.history.entries import Entry, same_entries
 from autocontext.history.recorded import Stored
@@ -71,19 +71,15 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         try:
             rows = yield from read(partial(statements.read, session, after, until))
         except StoreCorruptError as e:
-            error = e
-            yield from compute(lambda: self._tell_lost(session, after, until, error))
-            raise
+            lost = after
+            if until != after + 1:
+                # One by one, as an entry before it that was changed is reported first.
+                while lost != until and (yield from self._read(session, after=lost, until=lost + 1)):
+                    lost += 1
+            raise StoreCorruptError(f"{self._place(session, lost)}: {e}") from e
         return self._unpacked(session, after, rows, _entry)
 
     read, aread = sync_and_async(_read)
-
-    def _tell_lost(self, session: SessionKey, after: int, until: int | None, error: StoreCorruptError) -> NoReturn:
-        """Raise StoreCorruptError naming the first entry that cannot be read."""
-        lost = self._first_lost(session, after, until)
-        if lost > after:
-            self.read(session, after=after, until=lost)  # an entry before it that was changed is reported first
-        raise StoreCorruptError(f"{self._place(session, lost)}: {error}") from error
 
     def _read_spans(self, spans: Sequence[Span]) -> list[list[Entry]]:
         """The entries of each span, from one transaction."""
@@ -95,11 +91,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
                 found.append(rows)
             return found
 
-        try:
-            found = self.database.read(work)
-        except StoreCorruptError:
-            # The single reading finds and reports the damaged entry.
-            return [self.read(span.session, after=span.after, until=span.until) for span in spans]
+        found = self.database.read(work)
         return [self._unpacked(span.session, span.after, rows, _entry) for span, rows in zip(spans, found, strict=True)]
 
     def read_lazily(self, session: SessionKey) -> Sequence[Entry | Stored]:
@@ -176,7 +168,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def purge_expired(self) -> int:
         """Delete expired sessions, and return their number."""
         at = records.now()
-        due = statements.Due(at, None if self._ttl is None else at - records.milliseconds(self._ttl))
+        due = statements.due(at, None if self._ttl is None else at - records.milliseconds(self._ttl))
         expired = self.database.read(partial(statements.expired, due))
         # One transaction per session: a distributed database has all rows of a session in one place.
         return sum(self.database.write(partial(statements.delete, session, due)) for session in expired)
@@ -237,22 +229,6 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 
     def _place(self, session: SessionKey, number: int) -> str:
         return f"{self.database.name}: user {session[0]!r}, session {session[1]!r}, sequence {number}"
-
-    def _first_lost(self, session: SessionKey, after: int, until: int | None) -> int:
-        """The first sequence that the database cannot read, by bisection."""
-        good, bad = after, until
-        step = 1
-        while bad is None or bad - good > 1:
-            probe = good + step if bad is None else (good + bad) // 2
-            try:
-                result = self.database.read(partial(statements.read, session, after, probe))
-            except StoreCorruptError:
-                bad = probe
-                continue
-            if bad is None and result.entries < probe:
-                return good
-            good, step = probe, 2 * step
-        return good
 
 
 def _entry(_number: int, body: bytes) -> Entry:

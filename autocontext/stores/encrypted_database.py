@@ -7,7 +7,7 @@ of its rows, so the parts that keep their tables here know nothing of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
@@ -19,7 +19,7 @@ from autocontext.stores.database_sessions import DatabaseSessionStore
 from autocontext.stores.encrypted import EncryptedSessionStore
 from autocontext.stores.places import PLACES, Place
 from autocontext.stores.sealing import Keyring, Names
-from autocontext.stores.statement_columns import Columns, columns_of
+from autocontext.stores.statement_columns import Column, Columns, columns_of
 
 T = TypeVar("T")
 
@@ -109,11 +109,31 @@ class EncryptedDatabase(_Beneath):
         parts = self._beneath.read(self._beneath.parts)
         for place in PLACES:
             if place.texts and place.part in parts and place.part != "sessions":
-                done += rotate_table(self._beneath, place, self._keys, self._names)
+                done += self._rotate_table(place)
         self._keep_names_key(self._names.key, again=True)
         return done
 
     arotate = awaitable(rotate)
+
+    def _rotate_table(self, place: Place) -> int:
+        """`rotate` for one table; keeps what others write meanwhile."""
+        done, missed, names = 0, True, (*place.key, *place.texts)
+        columns = Columns({name: Column(name, place) for name in names}, tuple(Column(name, place) for name in names))
+        while missed:
+            missed, after = False, None
+            while rows := self._beneath.read(partial(rows_after, place.table, place.key, names, after)):
+                for row in rows:
+                    old = {name: value for name, value in zip(names, row, strict=True) if value is not None}
+                    texts = [name for name in place.texts if name in old]
+                    if all(self._keys.key_of(old[name]) == self._keys.current for name in texts):
+                        continue
+                    opened = dict(zip(names, self._opened_row(columns, row, {}), strict=True))
+                    values = {f"old_{name}": old[name] for name in texts} | self._sealed_params(columns, opened)
+                    swapped = self._beneath.write(partial(_swap, place, texts, values))
+                    done += swapped
+                    missed |= not swapped  # somebody else has written to it: read it again
+                after = rows[-1]
+        return done
 
     # ------------------------------------------------------------------------------------------------------ statements
     def _through(self, work: Callable[[], Work[T]]) -> Callable[[], Work[T]]:
@@ -226,8 +246,8 @@ def bound_to(place: Place, column: str, values: Mapping[str, Any]) -> list[Any]:
 
 
 def owner_of(place: Place, values: Mapping[str, Any]) -> str:
-    """The owner of a row."""
-    return str(_value(place, place.owner, values))
+    """The owner of a row, the first column of its key: a user's id, or a namespace."""
+    return str(_value(place, place.key[0], values))
 
 
 def _value(place: Place, column: str, values: Mapping[str, Any]) -> Any:
@@ -236,45 +256,12 @@ def _value(place: Place, column: str, values: Mapping[str, Any]) -> Any:
     return values[column]
 
 
-def rotate_table(database: Database, place: Place, keys: Keyring, names: Names) -> int:
-    """Encrypt the rows of a table that have another key; returns their number. Keeps what others write meanwhile."""
-    done, missed, columns = 0, True, (*place.key, *place.texts)
-    while missed:
-        missed, after = False, None
-        while rows := database.read(partial(rows_after, place.table, place.key, columns, after)):
-            for row in rows:
-                change = _sealed_again(place, row, keys, names, database.name)
-                if change is not None:
-                    swapped = database.write(partial(_swap, place, change))
-                    done += swapped
-                    missed |= not swapped  # somebody else has written to it: read it again
-            after = rows[-1]
-    return done
-
-
-def _sealed_again(place: Place, row: Row, keys: Keyring, names: Names, name: str) -> dict[str, Any] | None:
-    """The parameters of `_swap` for a row; None if it has the current key."""
-    stored = dict(zip((*place.key, *place.texts), row, strict=True))
-    texts = {column: stored[column] for column in place.texts if stored[column] is not None}
-    if all(keys.key_of(value) == keys.current for value in texts.values()):
-        return None
-    values = dict(stored)
-    for column in place.key:
-        if column in place.names:
-            values[column] = names.open(stored[column], column, owner_of(place, stored), name)
-    change = {column: stored[column] for column in (*place.key, *texts)}
-    for column, value in texts.items():
-        bound = bound_to(place, column, values)
-        change[f"new_{column}"] = keys.seal_value(keys.open_value(value, bound, where=f"{name}: {place.table}"), bound)
-    return change
-
-
-def _swap(place: Place, change: dict[str, Any]) -> Work[int]:
-    """Replace the texts of a row unless somebody has changed it; returns the number of rows replaced."""
-    texts = [column for column in place.texts if column in change]
+def _swap(place: Place, texts: Iterable[str], values: Mapping[str, Any]) -> Work[bool]:
+    """Replace the texts of a row unless somebody has changed them; `values` has them under `old_` and their names."""
+    same = [*(f"{column} = :{column}" for column in place.key), *(f"{column} = :old_{column}" for column in texts)]
     rows = yield Statement(
-        f"UPDATE {place.table} SET {', '.join(f'{column} = :new_{column}' for column in texts)} "
-        f"WHERE {' AND '.join(f'{column} = :{column}' for column in (*place.key, *texts))} RETURNING {place.key[0]}",
-        change,
+        f"UPDATE {place.table} SET {', '.join(f'{column} = :{column}' for column in texts)} "
+        f"WHERE {' AND '.join(same)} RETURNING {place.key[0]}",
+        values,
     )
-    return len(rows)
+    return bool(rows)

@@ -199,15 +199,7 @@ def tombstone(msg: Msg) -> Msg:
         kept[COMPRESS_META] = {key: value for key, value in mark.items() if key != WRITTEN}
         uuid = uuid or str(mark.get(OFFLOAD_UUID, ""))
     text = with_tag(ERASED, uuid) if uuid else ERASED
-    return Msg(
-        id=msg.id,
-        role=msg.role,
-        name=msg.name,
-        content=tuple(_emptied(block, text) for block in msg.content),
-        metadata=kept,
-        timestamp=msg.timestamp,
-        origin=msg.origin,
-    )
+    return msg.model_copy(update={"content": tuple(_emptied(b, text) for b in msg.content), "metadata": kept})
 
 
 def _emptied(block: ContentBlock, text: str) -> ContentBlock:

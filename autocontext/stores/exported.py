@@ -76,7 +76,4 @@ def _may_be_chat(line: str) -> bool:
 
 
 def _checksum(lines: Iterable[str]) -> int:
-    checksum = 0
-    for line in lines:
-        checksum = zlib.crc32(line.encode() + b"\n", checksum)
-    return checksum
+    return zlib.crc32("".join(f"{line}\n" for line in lines).encode())

@@ -14,8 +14,8 @@ from autocontext.stores import search_statements as statements
 from autocontext.stores.database import Database, Row, Work
 from autocontext.stores.kept import Kept
 from autocontext.stores.outlines import Key, Outline, Shard
-from autocontext.stores.protocol import SessionKey, Version
-from autocontext.stores.search_index import BEFORE, FULL, LONGEST, Segment, segments, signs_of
+from autocontext.stores.protocol import SessionKey, Version, storable
+from autocontext.stores.search_index import BEFORE, FULL, LONGEST, DamagedIndex, Segment, segments, signs_of
 
 _AT_ONCE = 2
 """Segments per transaction, so that the first search does not load a whole long history."""
@@ -27,8 +27,6 @@ _SHORT = 2_000
 """Stored bytes of a session's only segment whose words are kept, so that a search for others need not look at it."""
 _SHARD = 256
 """Segments of a shard, about: of more it is divided."""
-_FEW = 0.2
-"""Share of the segments of a user up to which single ones are read."""
 _TOGETHER = 128
 """Sessions that grew by little since the last search: so many share a transaction."""
 _ATTEMPTS = 3
@@ -53,6 +51,10 @@ class Span(NamedTuple):
     until: int
 
 
+class _Changed(Exception):
+    """A session was deleted meanwhile, or another process is rebuilding the index."""
+
+
 class SearchIndex:
     """The segments of all sessions in a database; `read` returns the entries of each span, from one transaction."""
 
@@ -67,27 +69,20 @@ class SearchIndex:
         With `words`, those of short sessions without any of these terms are left out. Raises StoreCorruptError for a
         damaged entry, and for tables that cannot be repaired.
         """
+        user_id, one = storable(SessionKey(user_id, session_id or ""))
         for _ in range(_ATTEMPTS):
-            shards = self._of_user(user_id) if session_id is None else self._of_session(user_id, session_id)
-            if shards is None:
-                continue
             try:
-                found = self._stored(user_id, session_id, shards, words)
-            except StoreCorruptError:
-                self._begin_again(user_id)
+                shards = self._of_user(user_id) if session_id is None else self._of_session(user_id, one)
+                return self._stored(user_id, session_id, shards, words)
+            except _Changed:
                 continue
-            if found is not None:
-                return found
-            self._shards.drop(user_id)
+            except DamagedIndex:
+                self._shards.drop(user_id)
+                self._database.write(partial(statements.forget, user_id))
         raise StoreCorruptError(f"{self._database.name}: the search index of user {user_id!r} cannot be rebuilt")
 
-    def _begin_again(self, user_id: str) -> None:
-        """Delete what is indexed of a user: it is damaged."""
-        self._shards.drop(user_id)
-        self._database.write(partial(statements.forget, user_id))
-
-    def _of_user(self, user_id: str) -> list[Shard] | None:
-        """The shards of a user, in order: as they are kept, but for those whose sessions have changed. None: try again.
+    def _of_user(self, user_id: str) -> list[Shard]:
+        """The shards of a user, in order: as they are kept, but for those whose sessions have changed.
 
         Each goes on until the next one, so that together they have all sessions, whatever is kept of them.
         """
@@ -102,10 +97,7 @@ class SearchIndex:
 
         stale, rows = self._database.read(changed)
         made = dict[Key, Outline]()
-        keys = self._indexed(user_id, [ranges[n] for n in stale], rows, made)
-        if keys is None:
-            return None
-        new = dict(zip(stale, keys, strict=True))
+        new = dict(zip(stale, self._indexed(user_id, [ranges[n] for n in stale], rows, made), strict=True))
         shards = list[Shard]()
         for n, shard in enumerate(kept):
             if n not in new:
@@ -116,30 +108,27 @@ class SearchIndex:
         self._keep(user_id, shards)
         return shards
 
-    def _of_session(self, user_id: str, session_id: str) -> list[Shard] | None:
-        """The segments of one session as a shard of its own. None: try again."""
+    def _of_session(self, user_id: str, session_id: str) -> list[Shard]:
+        """The segments of one session as a shard of its own."""
         ranges = [(session_id, session_id)]
-        keys = self._indexed(user_id, ranges, self._database.read(partial(statements.known, user_id, ranges)), {})
-        return None if keys is None else [Shard(keys[0], {})]
+        rows = self._database.read(partial(statements.known, user_id, ranges))
+        return [Shard(keys, {}) for keys in self._indexed(user_id, ranges, rows, {})]
 
     def _indexed(
         self, user_id: str, ranges: Sequence[statements.Range], rows: Sequence[Sequence[Row]], made: dict[Key, Outline]
-    ) -> list[list[Key]] | None:
+    ) -> list[list[Key]]:
         """The keys of the segments in these ranges, once all their sessions are indexed; `rows` are those of `known`.
 
-        None if there is a gap, a session was deleted meanwhile, or another process is rebuilding the index. `made` gets
-        the outlines of short sessions.
+        `made` gets the outlines of short sessions.
         """
         keys, grown = _keys(user_id, rows)
-        if grown and keys is not None:
+        if grown:
             for together in _together(grown):
                 self._extend(together, made)
             needed = {row[1]: row[0] for some in rows for row in some}
             keys, grown = _keys(user_id, self._database.read(partial(statements.known, user_id, ranges)))
             if any(session.until < needed.get(session.key.session_id, 0) for session in grown):
-                return None
-        if keys is None:
-            self._begin_again(user_id)
+                raise _Changed
         return keys
 
     def _keep(self, user_id: str, shards: Sequence[Shard]) -> None:
@@ -174,8 +163,8 @@ class SearchIndex:
 
     def _stored(
         self, user_id: str, session_id: str | None, shards: Sequence[Shard], words: Sequence[str] | None
-    ) -> Index | None:
-        """The segments of these shards; None if one is gone. Raises StoreCorruptError for a damaged one."""
+    ) -> Index:
+        """The segments of these shards."""
         wanted, messages, length = dict[Key, Shard](), 0, 0
         signs = None if words is None else signs_of(words)
         for shard in shards:
@@ -183,59 +172,47 @@ class SearchIndex:
             wanted |= dict.fromkeys(keys, shard)
             messages, length = messages + others, length + their_length
         segments = {key: segment for key in wanted if (segment := self._kept.get(key)) is not None}
-        if missing := [key for key in wanted if key not in segments]:
-            few = session_id is not None or len(missing) < sum(len(shard.keys) for shard in shards) * _FEW
-            read = self._read_segments(user_id, missing, few=few)
-            if read is None:
-                return None
+        if missing := {(key[1], key[4]): key for key in wanted if key not in segments}:
             outlined = dict[Key, Outline]()
-            for key, (segment, size) in read.items():
-                segments[key] = segment
+            for id_, start, until, body in self._database.read(partial(statements.segments, user_id, [*missing])):
+                # Another process may have added to it since the keys were read: what it has more does no harm.
+                if until < (key := missing[id_, start])[5]:
+                    continue
+                del missing[id_, start]
+                segments[key] = segment = Segment.unpacked(SessionKey(user_id, id_), start, until, body)
                 # Of a short session first the outline only.
-                if session_id is None and _is_short(key, size) and key not in wanted[key].outlines:
+                if session_id is None and _is_short(key, len(body)) and key not in wanted[key].outlines:
                     outlined[key] = _outline(segment)
                 else:
-                    self._kept.put(key, segment, size)
+                    self._kept.put(key, segment, len(body))
+            if missing:
+                self._shards.drop(user_id)
+                raise _Changed
             if outlined:
                 self._keep(user_id, [shard.also(outlined) for shard in shards])
         return Index([(SessionKey(user_id, key[1]), segments[key]) for key in wanted], messages, length)
 
-    def _read_segments(
-        self, user_id: str, missing: Sequence[Key], *, few: bool
-    ) -> dict[Key, tuple[Segment, int]] | None:
-        """Segments with their stored bytes; None if one is gone. Raises StoreCorruptError for a damaged one."""
-        at = {(key[1], key[4]): key for key in missing}
-        found = dict[Key, tuple[Segment, int]]()
-        for id_, start, until, body in self._database.read(
-            partial(statements.segments, user_id, [*at] if few else None)
-        ):
-            key = at.get((id_, start))
-            # Another process may have added to it since the keys were read: what it has more does no harm.
-            if key is not None and until >= key[5]:
-                del at[id_, start]
-                found[key] = Segment.unpacked(SessionKey(user_id, id_), start, until, body), len(body)
-        return None if at else found
 
-
-def _keys(user_id: str, ranges: Sequence[Sequence[Row]]) -> tuple[list[list[Key]] | None, list[statements.Known]]:
-    """The keys of segments in each range (None where there is a gap), and the sessions that have grown since."""
-    found, grown, end = [], [], 0
+def _keys(user_id: str, ranges: Sequence[Sequence[Row]]) -> tuple[list[list[Key]], list[statements.Known]]:
+    """The keys of segments in each range, and the sessions that have grown since. Raises DamagedIndex for a gap."""
+    found, grown = [], []
     for rows in ranges:
         keys = []
-        for row, (_, next_id, *_) in zip(rows, [*rows[1:], (0, None)], strict=False):
-            entries, id_, identity, edition, start, until = row
-            if until is not None:
-                if start != end:
-                    return None, []
-                keys.append((user_id, *row[1:]))
-                end = until
-            if id_ != next_id:
-                if end < entries:
-                    # Rebuild the last segment until it is full, so that small additions make no segments of their own.
-                    begin = start if until is not None and until - start < FULL else end
-                    version = Version(identity, edition)
-                    grown.append(statements.Known(SessionKey(user_id, id_), begin, end, entries, version))
-                end = 0
+        for id_, those in groupby(rows, key=itemgetter(1)):
+            end = 0
+            for row in those:
+                *_, start, until = row
+                if until is not None:
+                    if start != end:
+                        raise DamagedIndex(f"the search index of session {id_!r} has a gap before entry {start}")
+                    keys.append((user_id, *row[1:]))
+                    end = until
+            entries, _, identity, edition, *_ = row
+            if end < entries:
+                # Rebuild the last segment until it is full, so that small additions make no segments of their own.
+                begin = start if until is not None and until - start < FULL else end
+                version = Version(identity, edition)
+                grown.append(statements.Known(SessionKey(user_id, id_), begin, end, entries, version))
         found.append(keys)
     return found, grown
 

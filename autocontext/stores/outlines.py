@@ -35,12 +35,11 @@ class Shard:
         """
         self.keys = keys
         last = {key[1]: key for key in keys}.values()
-        halves = [sum(key[2] & LOW for key in last), sum(key[2] >> 32 for key in last)]
-        self.sums: Sums = (sum(key[5] for key in last), sum(key[3] for key in last), *halves)
-        """Of the indexed entries of the sessions, their editions, and both halves of their identities.
+        self.sums: Sums = sum(key[5] for key in last), sum(key[3] for key in last), sum(key[2] & LOW for key in last)
+        """Of the indexed entries of the sessions, their editions, and the lower halves of their identities.
 
         Any change of a session changes them: while the sessions are the same ones, entries and editions only grow, and
-        another session brings 63 random bits.
+        another session brings 32 random bits.
         """
         several = {key[1] for key in keys if key[4]}
         self.outlines = {key: outlines[key] for key in keys if key in outlines and key[1] not in several}

@@ -29,14 +29,14 @@ class Place(NamedTuple):
     names: tuple[str, ...] = ()
     """Such columns that rows are looked up by; encrypted, equal values of one owner stay equal."""
     readable: tuple[str, ...] = ()
-    """All other columns: ids, times, sizes, counts. They stay readable."""
+    """All other columns beside the key: ids, times, sizes, counts. They stay readable."""
     session: Literal["", "own", "made of it"] = ""
     """Rows of `own` are deleted with their session, rows `made of it` (of its log) also when a message is erased."""
 
     @property
-    def owner(self) -> str:
-        """The column with the owner: a user's id, or a namespace."""
-        return self.key[0]
+    def columns(self) -> tuple[str, ...]:
+        """All columns."""
+        return tuple(dict.fromkeys((*self.key, *self.texts, *self.names, *self.readable)))
 
 
 _SESSION = ("user_id", "session_id")
@@ -44,71 +44,55 @@ _SESSION = ("user_id", "session_id")
 PLACES = (
     Place(
         "sessions", "autocontext_sessions", _SESSION, session="own",
-        readable=(*_SESSION, "entries", "edition", "created_at", "updated_at", "expires_at", "identity", "head",
-                  "previous"),
+        readable=("entries", "edition", "created_at", "updated_at", "expires_at", "identity", "head", "previous"),
     ),
     Place(
         "sessions", "autocontext_entries", (*_SESSION, "sequence"), ("body",), session="own",
-        readable=(*_SESSION, "sequence", "batch", "checksum", "previous"),
+        readable=("batch", "checksum", "previous"),
     ),
-    Place(
-        "sessions", "autocontext_search", (*_SESSION, "start"), ("body",), session="made of it",
-        readable=(*_SESSION, "start", "until"),
-    ),
+    Place("sessions", "autocontext_search", (*_SESSION, "start"), ("body",), (), ("until",), "made of it"),
     Place(
         "states", "autocontext_states", (*_SESSION, "revision"), ("metadata", "body", "checksum"), session="made of it",
-        readable=(*_SESSION, "revision", "created_at"),
+        readable=("created_at",),
     ),
     Place(
         "contents", "autocontext_content", ("namespace", "ref"), ("about", "checksum"), ("name",),
-        readable=(
-            "namespace", "ref", "sha256", "encoding", "chars", "size", "stored", "held_until", "created_at",
-        ),
+        readable=("sha256", "encoding", "chars", "size", "stored", "held_until", "created_at"),
     ),
-    Place(
-        "contents", "autocontext_content_page", ("namespace", "ref", "page"), ("body", "checksum"),
-        readable=("namespace", "ref", "page"),
-    ),
+    Place("contents", "autocontext_content_page", ("namespace", "ref", "page"), ("body", "checksum")),
     Place(
         "contents", "autocontext_content_key", ("namespace", "key"), ("about", "checksum"), ("key", "basename"),
-        readable=("namespace", "ref", "expires_at", "created_at"),
+        readable=("ref", "expires_at", "created_at"),
     ),
     Place(
         "cache", "autocontext_cache", ("namespace", "key"), ("version", "args", "body", "tags", "marks", "checksum"),
-        ("key", "task"),
-        readable=("namespace", "kind", "cost", "created", "expires", "gone", "used", "size"),
+        ("key", "task"), readable=("kind", "cost", "created", "expires", "gone", "used", "size"),
     ),
-    Place("cache", "autocontext_cache_mark", ("namespace", "mark", "key"), (), ("mark", "key"), ("namespace",)),
-    Place("cache", "autocontext_cache_tag", ("namespace", "key", "tag"), (), ("key", "tag"), ("namespace",)),
+    Place("cache", "autocontext_cache_mark", ("namespace", "mark", "key"), (), ("mark", "key")),
+    Place("cache", "autocontext_cache_tag", ("namespace", "key", "tag"), (), ("key", "tag")),
     Place(
         "cache", "autocontext_cache_computation", ("namespace", "key", "slot"), (), ("key", "task"),
-        readable=("namespace", "slot", "holder", "until", "waits_for"),
+        readable=("holder", "until", "waits_for"),
     ),
-    Place(
-        "cache", "autocontext_cache_computation_tag", ("namespace", "holder", "tag"), (), ("tag",),
-        readable=("namespace", "holder"),
-    ),
-    Place(
-        "cache", "autocontext_cache_call", (*_SESSION, "call", "namespace", "key"), (), ("key",),
-        readable=(*_SESSION, "call", "namespace"), session="own",
-    ),
-    Place("cache", "autocontext_cache_file", ("namespace", "file"), readable=("namespace", "file")),
-    Place("memories", "autocontext_memory_users", ("user_id",), readable=("user_id", "revision")),
+    Place("cache", "autocontext_cache_computation_tag", ("namespace", "holder", "tag"), (), ("tag",)),
+    Place("cache", "autocontext_cache_call", (*_SESSION, "call", "namespace", "key"), (), ("key",), session="own"),
+    Place("cache", "autocontext_cache_file", ("namespace", "file")),
+    Place("memories", "autocontext_memory_users", ("user_id",), readable=("revision",)),
     Place(
         "memories", "autocontext_memories", ("user_id", "id"),
         ("content", "category", "tags", "context", "source", "source_error", "archived", "metadata", "checksum"),
         ("digest",),
         readable=(
-            "user_id", "id", "importance", "confidence", "created_at", "updated_at", "last_accessed", "access_count",
+            "importance", "confidence", "created_at", "updated_at", "last_accessed", "access_count",
             "last_confirmed_at", "confirmation_count", "expires_at", "revision", "block",
         ),
     ),
-    Place("memories", "autocontext_memory_block", ("user_id", "block"), ("body",), readable=("user_id", "block")),
+    Place("memories", "autocontext_memory_block", ("user_id", "block"), ("body",)),
     Place(
         "memories", "autocontext_memory_sections", ("user_id", "name"), ("summary", "checksum"),
-        readable=("user_id", "name", "updated_at"),
+        readable=("updated_at",),
     ),
-    Place("encryption", "autocontext_keys", ("name",), readable=("name", "key_id", "body")),
+    Place("encryption", "autocontext_keys", ("name",), readable=("key_id", "body")),
 )  # fmt: skip
 PLACE = {place.table: place for place in PLACES}
 

@@ -84,39 +84,24 @@ class _Question:
         self._steps, self._step, self._process = steps, None, process
         self.lost = False
         """Whether the server says that it has no such question."""
-        self.result: Any = None
-        """What `begin` has found."""
-
-    def begin(self) -> bool:
-        """Ask. Returns whether nothing is to be waited for: then the answer is `result`."""
-        self._check_process()
-        try:
-            self._step = next(self._steps)
-        except StopIteration as done:
-            self.result = done.value
-            return True
-        return False
 
     def answer(self, seconds: float) -> Generator[Any, Any, Any]:
         """Wait, or wait on, for the answer; raises _Silent after so many seconds in which nothing came."""
         until = time.monotonic() + seconds
+        ready = None
         try:
-            self._check_process()
-            self._step = self._step or next(self._steps)
             while True:
-                ready = yield self._step
-                self._check_process()
+                if self._process != os.getpid():
+                    raise psycopg.OperationalError("the connection belongs to the parent of this process")
                 if ready:
                     until = time.monotonic() + seconds
                 elif time.monotonic() > until:
                     raise _Silent
-                self._step = self._steps.send(ready)
+                if self._step is None or ready is not None:
+                    self._step = self._steps.send(ready)
+                ready = yield self._step
         except StopIteration as done:
             return done.value
-
-    def _check_process(self) -> None:
-        if self._process != os.getpid():
-            raise psycopg.OperationalError("the connection belongs to the parent of this process")
 
 
 class _Watched:
@@ -175,13 +160,9 @@ class _Watched:
         """Wait for the answer to a question; `cancel` is psycopg's for this kind of connection."""
         question = _Question(gen, self.process)
         try:
-            result: T
-            if question.begin():  # no await, where psycopg expects no cancellation: it enters a pipeline
-                result = question.result
-                return result
             while True:
                 try:
-                    result = yield self._coming(question, _GRACE if question.lost else self.patience)
+                    result: T = yield self._coming(question, _GRACE if question.lost else self.patience)
                     return result  # noqa: TRY300 (the loop goes on after a silence)
                 except _Silent:
                     yield from compute(lambda: self._look_after(question))
@@ -204,14 +185,12 @@ class _Watched:
 
     def _look_after(self, question: _Question) -> None:
         """Find out what has become of a question. Raises OperationalError unless the server is at work on it."""
-        what = "and the server knows of no question" if question.lost else ""
-        try:
-            if self.asking:
-                what = "either"
-            elif not what:
+        what = "either" if self.asking else "and the server knows of no question" if question.lost else ""
+        if not what:
+            try:
                 question.lost = not self._is_at_work()
-        except psycopg.OperationalError as e:
-            what = f"and none on a new connection ({str(e).strip()})"
+            except psycopg.OperationalError as e:
+                what = f"and none on a new connection ({str(e).strip()})"
         if what:
             self.pgconn.finish()
             raise psycopg.OperationalError(f"no answer for {self.patience:g} s, {what}")
@@ -321,11 +300,6 @@ def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
     return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
-def _keeps_backslashes(connection: _Watched) -> bool:
-    """Whether a backslash in a quoted text is one: else what is written into a statement may not be what is stored."""
-    return connection.pgconn.parameter_status(b"standard_conforming_strings") == b"on"
-
-
 def _in_transaction(connection: SyncConnection | AsyncConnection, isolation: str, work: Work[T]) -> Flow[T]:
     """Run the statements of a work, with BEGIN and COMMIT where needed."""
     rows: Any = None
@@ -344,7 +318,9 @@ def _in_transaction(connection: SyncConnection | AsyncConnection, isolation: str
             if isinstance(statement, Alone) and not connection.limit:
                 rows = yield from _answer(connection, statement)
                 continue
-            if isinstance(statement, Alone) and _keeps_backslashes(connection):
+            # If a backslash in a quoted text is one: else what is written into a statement may not be what is stored.
+            plain = connection.pgconn.parameter_status(b"standard_conforming_strings") == b"on"
+            if isinstance(statement, Alone) and plain:
                 sql, params = statement
                 rows = yield from _answer(connection, _Together(f"{begin}; {sql}; COMMIT", params))
                 continue

@@ -24,8 +24,6 @@ _KEY_BYTES, _NONCE_BYTES = 32, 12
 _TEXT, _BYTES, _NAME = "ac1:", b"\x00ac1", "acn1:"
 """Prefixes of sealed texts, bytes and names."""
 V = TypeVar("V", str, bytes)
-DEFAULT_KEY_ID = "key"
-"""The id of a key that was passed without one."""
 
 
 class Keyring:
@@ -36,7 +34,7 @@ class Keyring:
             raise ConfigError(
                 f"key must be {_KEY_BYTES} random bytes, or several by their ids: secrets.token_bytes(32)"
             )
-        keys = {DEFAULT_KEY_ID if current is None else current: key} if isinstance(key, bytes) else dict(key)
+        keys = {"key" if current is None else current: key} if isinstance(key, bytes) else dict(key)
         for key_id, key_bytes in keys.items():
             if not isinstance(key_bytes, bytes) or len(key_bytes) != _KEY_BYTES:
                 raise ConfigError(

@@ -162,8 +162,8 @@ def best_hits(
     if all(filter_ is None for filter_ in asked[2:]):
         return []
     everywhere = ((n, i) for n, stretch in enumerate(stretches) for i in _fitting(asked, stretch))
-    newest = heapq.nlargest(asked.limit, everywhere, key=lambda hit: _newness(stretches[hit[0]], hit[1]))
-    return [_hit(0.0, stretches[n], i) for n, i in newest]
+    at = {(n, i): (stretches[n].segment.messages.times[i] or 0, *_stands(stretches[n], i)) for n, i in everywhere}
+    return [_hit(0.0, stretches[n], i) for n, i in heapq.nlargest(asked.limit, at, key=at.__getitem__)]
 
 
 def _fitting(asked: Question, stretch: _Stretch) -> Collection[int]:
@@ -202,10 +202,6 @@ def _scores(
 def _stands(stretch: _Stretch, i: int) -> tuple[SessionKey, int, int]:
     """The position of a message, which orders equal scores."""
     return stretch.session, stretch.segment.messages.sequences[i], i
-
-
-def _newness(stretch: _Stretch, i: int) -> tuple[int, SessionKey, int, int]:
-    return stretch.segment.messages.times[i] or 0, *_stands(stretch, i)
 
 
 def _hit(score: float, stretch: _Stretch, i: int) -> Hit:

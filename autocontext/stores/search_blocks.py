@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate, chain, pairwise, repeat
+from itertools import accumulate, chain, repeat
 from typing import Any
 
 from autocontext.caches import cached
@@ -137,26 +137,21 @@ class Block:
 
     def _codes_with(self, piece: str) -> dict[str, int]:
         """The characters that stand for the chunks with a piece."""
-        codes: dict[str, int] = {}
-        lowered, sign = self._lowered, utf8(piece)
-        at = lowered.find(sign)
-        while at >= 0:
-            codes[_code(self._line(at + 1))] = 1
-            at = lowered.find(sign, lowered.find(b"\n", at + 1))
-        return codes
+        return {_code(self._line(at + 1)): 1 for at, _ in self._found(utf8(piece))}
 
     def _codes(self, term: str) -> dict[str, int]:
         """The characters that stand for the chunks with this term, and how often each chunk has it."""
-        codes: dict[str, int] = {}
-        lowered = self._lowered
-        for root in signs(term):
-            at = lowered.find(root)
-            while at >= 0:
-                end = lowered.find(b"\n", at)
-                if times := terms_of_chunk(self._chunk(at, end)).count(term):
-                    codes[_code(self._line(at))] = times
-                at = lowered.find(root, end)
-        return codes
+        chunks = ((at, self._chunk(at, end)) for root in signs(term) for at, end in self._found(root))
+        counts = ((at, terms_of_chunk(chunk).count(term)) for at, chunk in chunks)
+        return {_code(self._line(at)): times for at, times in counts if times}
+
+    def _found(self, sign: bytes) -> Iterator[tuple[int, int]]:
+        """Where the chunks with this sign have it first, and where they end."""
+        at = self._lowered.find(sign)
+        while at >= 0:
+            end = self._lowered.find(b"\n", at + 1)
+            yield at, end
+            at = self._lowered.find(sign, end)
 
     def texts(self, step: int) -> Iterator[str]:
         """Every so manyth text as its words: the chunks, and the runs."""
@@ -171,29 +166,27 @@ class Block:
     ) -> Counter[int]:
         first = self._places[0]
         counts: Counter[int] = Counter()
-        if among is not None:
-            for n in (i - first for i in among if first <= i < first + len(ends)):
-                start, end = ends[n - 1] if n else 0, ends[n]
-                if len(signs) > _FEW:
-                    times = sum(map(signs.get, text[start:end], repeat(0)))
-                else:
-                    times = sum(times * text.count(sign, start, end) for sign, times in signs.items())
-                if times:
-                    counts[first + n] = times
+        few = len(signs) <= _FEW
+        if few and among is None:
+            for sign, times in signs.items():
+                at = text.find(sign)
+                while at >= 0:
+                    i = bisect_right(ends, at)
+                    counts[first + i] += times * text.count(sign, at, ends[i])
+                    at = text.find(sign, ends[i])
             return counts
-        if len(signs) > _FEW:
-            either = re.compile(f"[{''.join(map(re.escape, signs))}]") if len(signs) <= _MANY else None
-            for i, (start, end) in enumerate(pairwise([0, *ends]), first):
-                found = text[start:end] if either is None else either.findall(text, start, end)
-                if times := sum(map(signs.get, found, repeat(0))):
-                    counts[i] = times
-            return counts
-        for sign, times in signs.items():
-            at = text.find(sign)
-            while at >= 0:
-                i = bisect_right(ends, at)
-                counts[first + i] += times * text.count(sign, at, ends[i])
-                at = text.find(sign, ends[i])
+        either = None
+        if among is None and len(signs) <= _MANY:
+            either = re.compile(f"[{''.join(map(re.escape, signs))}]")
+        for n in range(len(ends)) if among is None else [i - first for i in among if first <= i < first + len(ends)]:
+            start, end = ends[n - 1] if n else 0, ends[n]
+            if few:
+                held = sum(times * text.count(sign, start, end) for sign, times in signs.items())
+            else:
+                found = either.findall(text, start, end) if either else text[start:end]
+                held = sum(map(signs.get, found, repeat(0)))
+            if held:
+                counts[first + n] = held
         return counts
 
 
@@ -287,14 +280,10 @@ class BlockWriter:
 
     def _end_block(self) -> None:
         if self._words:
-            places = json.dumps([self._first, _ends(self._words), _ends(self._runs)])
+            ends, run_ends = (list(accumulate(map(len, texts))) for texts in (self._words, self._runs))
+            places = json.dumps([self._first, ends, run_ends])
             self._blocks.append((utf8("\n".join(self._codes)), "".join(self._words), "".join(self._runs), places))
         self._begin()
-
-
-def _ends(texts: Sequence[str]) -> list[int]:
-    end = 0
-    return [end := end + len(text) for text in texts]
 
 
 def _code(line: int) -> str:

@@ -36,6 +36,10 @@ _BLOCKS = 3
 """Number of parts before those of the blocks."""
 
 
+class DamagedIndex(StoreCorruptError):
+    """The index is damaged or of another format; it is made anew from the entries."""
+
+
 class Messages(NamedTuple):
     """The messages of a segment, as columns."""
 
@@ -110,7 +114,7 @@ class Segment:
     def unpacked(cls, session: SessionKey, start: int, until: int, body: bytes) -> Segment:
         """The segment in the bytes that are stored at its place.
 
-        Raises StoreCorruptError when they have changed, stood in another place, or are of another format.
+        Raises DamagedIndex when they have changed, stood in another place, or are of another format.
         """
         if isinstance(body, bytes) and len(body) >= _HEAD.size:  # SQLite's columns hold any type
             checksum, length = _HEAD.unpack_from(body)
@@ -123,7 +127,7 @@ class Segment:
                 if place == [FORMAT, *session, start, until]:
                     ends = list(accumulate(sizes, initial=at))
                     return cls(fields, len(sizes), lambda i: _loaded(body[ends[i] : ends[i + 1]], i))
-        raise StoreCorruptError(f"the search index of session {session[1]!r} is damaged or old at entry {start}")
+        raise DamagedIndex(f"the search index of session {session[1]!r} is damaged or old at entry {start}")
 
 
 def signs_of(terms: Iterable[str]) -> list[bytes]:

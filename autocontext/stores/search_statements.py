@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.stores.database import Row, Statement, Work, rows_of
 from autocontext.stores.outlines import LOW, Sums
-from autocontext.stores.protocol import SessionKey, Version, storable
-from autocontext.stores.session_statements import hold, params_of
+from autocontext.stores.protocol import SessionKey, Version
+from autocontext.stores.session_statements import hold
 
 _AT_ONCE = 100
-"""Segments or ranges that a statement names."""
+"""Segments, entries or ranges that a statement names."""
 _IDENTITY = "COALESCE(s.identity, s.created_at)"
 _KINDS: tuple[set[type], ...] = ({int}, {str}, {int}, {int}, {int, type(None)}, {int, type(None)})
 """Of the columns of `known`."""
@@ -40,14 +39,14 @@ def sums(user_id: str, ranges: Sequence[Range]) -> Work[list[Sums]]:
     """The `sums` of each range of a user's sessions, as a shard has them that has all of it."""
     found: dict[int, Sums] = {}
     for at in range(0, len(ranges), _AT_ONCE):
-        params = _of_user(user_id)
+        params = {"user_id": user_id}
         selects = []
         for i, within in enumerate(ranges[at : at + _AT_ONCE], at):
             condition, bounds = _within(within, f"_{i}")
             params |= bounds
             selects.append(
-                f"SELECT {i}, SUM(s.entries & {LOW}), SUM(s.edition & {LOW}), SUM({_IDENTITY} & {LOW}), "
-                f"SUM({_IDENTITY} >> 32) FROM autocontext_sessions s WHERE s.user_id = :user_id{condition}"
+                f"SELECT {i}, SUM(s.entries & {LOW}), SUM(s.edition & {LOW}), SUM({_IDENTITY} & {LOW}) "
+                f"FROM autocontext_sessions s WHERE s.user_id = :user_id{condition}"
             )
         rows = yield Statement(" UNION ALL ".join(selects), params)
         found |= {int(i): tuple(total or 0 for total in totals) for i, *totals in rows}  # NULL: of no sessions
@@ -68,7 +67,7 @@ def known(user_id: str, ranges: Sequence[Range]) -> Work[list[list[Row]]]:
             "FROM autocontext_sessions s LEFT JOIN autocontext_search x "
             f"ON x.user_id = s.user_id AND x.session_id = s.session_id WHERE s.user_id = :user_id{condition} "
             "ORDER BY s.session_id, x.start",
-            {**_of_user(user_id), **bounds},
+            {"user_id": user_id, **bounds},
         )
         for column, kinds in zip(zip(*rows, strict=True), _KINDS, strict=False):
             if not set(map(type, column)) <= kinds:  # SQLite's columns hold any type
@@ -80,13 +79,12 @@ def known(user_id: str, ranges: Sequence[Range]) -> Work[list[list[Row]]]:
 def _within(within: Range, number: str = "") -> tuple[str, dict[str, str]]:
     """The condition for a range of sessions, and its parameters, with a number behind their names."""
     first, end = within
-    storable(SessionKey("", first))
-    if first == end:
-        return f" AND s.session_id = :first{number}", {f"first{number}": first}
-    condition, bounds = f" AND s.session_id >= :first{number}", {f"first{number}": first}
-    if end is None:
-        return condition, bounds
-    return f"{condition} AND s.session_id < :end{number}", {**bounds, f"end{number}": end}
+    condition = f" AND s.session_id {'=' if first == end else '>='} :first{number}"
+    bounds = {f"first{number}": first}
+    if end is not None and end != first:
+        condition += f" AND s.session_id < :end{number}"
+        bounds[f"end{number}"] = end
+    return condition, bounds
 
 
 def put(session: SessionKey, version: Version, segments: list[tuple[int, int, bytes]]) -> Work[None]:
@@ -102,32 +100,29 @@ def put(session: SessionKey, version: Version, segments: list[tuple[int, int, by
         )
 
 
-def segments(user_id: str, places: Sequence[tuple[str, int]] | None) -> Work[list[Row]]:
-    """The segments at these places (session id, start) of a user; None: all. Session id, start, until, body."""
-    select = "SELECT session_id, start, until, body FROM autocontext_search WHERE user_id = :user_id"
-    if places is None:
-        return (yield Statement(select, {"user_id": user_id}))
+def segments(user_id: str, places: Sequence[tuple[str, int]]) -> Work[list[Row]]:
+    """The segments at these places (session id, start) of a user: session id, start, until, body."""
+    return _at("SELECT session_id, start, until, body FROM autocontext_search", "start", user_id, places)
+
+
+def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:
+    """The rows of some entries of a user: his id, session id, sequence, checksum, body. Unknown ones are left out."""
+    select = "SELECT user_id, session_id, sequence, checksum, body FROM autocontext_entries"
+    user_id = next((session.user_id for session, _ in places), "")
+    return _at(select, "sequence", user_id, [(session.session_id, number) for session, number in places])
+
+
+def _at(select: str, column: str, user_id: str, places: Sequence[tuple[str, int]]) -> Work[list[Row]]:
     found: list[Row] = []
     for at in range(0, len(places), _AT_ONCE):
         some = places[at : at + _AT_ONCE]
         fields = {f"{name}{i}": value for i, place in enumerate(some) for name, value in zip("st", place, strict=True)}
         values = ", ".join(f"(:s{i}, :t{i})" for i in range(len(some)))
         found += yield Statement(
-            f"{select} AND (session_id, start) IN (VALUES {values})", {"user_id": user_id, **fields}
-        )
-    return found
-
-
-def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:
-    """The rows of some entries: user id, session id, sequence, checksum, body. Unknown ones are left out."""
-    found: list[Row] = []
-    for session, those in groupby(places, key=lambda place: place[0]):
-        numbers = {f"number_{i}": number for i, (_, number) in enumerate(those)}
-        found += yield Statement(
-            "SELECT user_id, session_id, sequence, checksum, body FROM autocontext_entries "
-            "WHERE user_id = :user_id AND session_id = :session_id "
-            f"AND sequence IN ({', '.join(f':{name}' for name in numbers)})",
-            {**params_of(session), **numbers},
+            # Not IN (VALUES ...), for which SQLite looks at all rows of the user.
+            f"WITH wanted (id, place) AS (VALUES {values}) {select} "
+            f"JOIN wanted ON user_id = :user_id AND session_id = id AND {column} = place",
+            {"user_id": user_id, **fields},
         )
     return found
 
@@ -135,7 +130,3 @@ def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:
 def forget(user_id: str) -> Work[list[Row]]:
     """Delete the segments of a user."""
     return rows_of("DELETE FROM autocontext_search WHERE user_id = :user_id", {"user_id": user_id})
-
-
-def _of_user(user_id: str) -> dict[str, str | int]:
-    return {"user_id": storable(SessionKey(user_id, "")).user_id}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
 from autocontext.stores.checks import check_id, check_whole
@@ -98,13 +98,10 @@ def moving(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
     version = version or (ANY if after else new_version())
     params = {
         "user_id": first["user_id"], "session_id": first["session_id"], "at": now(), "then": last["sequence"] + 1,
-        "head": last["checksum"], "identity": version.identity, "edition": version.edition,
+        "head": last["checksum"], "identity": version.identity, "edition": version.edition, "after": after,
+        "expires_at": expires_at,
     }  # fmt: skip
-    if after == 0:
-        return _START, {**params, "first": FIRST, "expires_at": expires_at}
-    if expires_at is None:
-        return _GO_ON, {**params, "after": after}
-    return _GO_ON_EXPIRING, {**params, "after": after, "expires_at": expires_at}
+    return (_START if after == 0 else _GO_ON if expires_at is None else _GO_ON_EXPIRING), params
 
 
 def refused(first: dict[str, Any], version: Version | None) -> Work[None]:
@@ -128,13 +125,10 @@ def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
     if not isinstance(size, int):
         raise StoreCorruptError("the row of the session is damaged; restore the database from a backup")
     end = size if until is None else min(size, until)
-    bounds = {"after": after, "before": after - 1, **({} if until is None else {"until": end})}
     rows = yield Statement(
         "SELECT sequence, checksum, previous, CASE WHEN sequence >= :after THEN body END FROM autocontext_entries "
-        f"WHERE {OF_SESSION} AND sequence >= :before "
-        + ("" if until is None else "AND sequence < :until ")
-        + "ORDER BY sequence",
-        {**params_of(session), **bounds},
+        f"WHERE {OF_SESSION} AND sequence >= :before AND sequence < :until ORDER BY sequence",
+        {**params_of(session), "after": after, "before": after - 1, "until": NEVER if until is None else end},
     )
     return Rows(end, rows, head if until is None else None, Version(*version) if version else None)
 
@@ -147,54 +141,39 @@ def sessions(
         check_id("user_id", user_id, InvalidMessage)
     ids = {"user_id": user_id, "session_id": session_id}
     params: dict[str, Any] = {name: id_ for name, id_ in ids.items() if id_ is not None}
-    conditions = [f"{name} = :{name}" for name in params]
+    conditions = ["TRUE", *(f"{name} = :{name}" for name in params)]
     if after is not None:
         conditions.append(
             "(updated_at < :at OR (updated_at = :at AND (user_id > :owner OR (user_id = :owner AND session_id > :id))))"
         )
         params |= {"at": after.updated_at, "owner": after.user_id, "id": after.session_id}
     check_whole("limit", limit, 1, none="all")
-    if limit is not None:
-        params["limit"] = limit
     rows = yield Statement(
         "SELECT user_id, session_id, entries, created_at, updated_at, expires_at FROM autocontext_sessions "
-        + (f"WHERE {' AND '.join(conditions)} " if conditions else "")
-        + "ORDER BY updated_at DESC, user_id, session_id"
-        + ("" if limit is None else " LIMIT :limit"),
-        params,
+        f"WHERE {' AND '.join(conditions)} ORDER BY updated_at DESC, user_id, session_id LIMIT :limit",
+        {**params, "limit": NEVER if limit is None else limit},
     )
     infos = (SessionInfo(*row) for row in rows)
     return [info._replace(expires_at=None, stays=True) if info.expires_at == NEVER else info for info in infos]
 
 
-class Due(NamedTuple):
-    """Which sessions have expired."""
-
-    at: int
-    """By this time."""
-    since: int | None = None
-    """Of the sessions without a time of their own, those that were last written by this time; None: none."""
-
-    @property
-    def condition(self) -> str:
-        """In SQL."""
-        if self.since is None:
-            return "expires_at <= :at"
-        return "(expires_at <= :at OR (expires_at IS NULL AND updated_at <= :since))"
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters of the condition."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+Due: TypeAlias = tuple[str, dict[str, Any]]
+"""The condition for which sessions have expired, and its parameters."""
 
 
-def delete(session: SessionKey, due: Due | None = None) -> Work[bool]:
+def due(at: int, since: int | None) -> Due:
+    """Those that have expired by a time; those without a time of their own if they were last written by `since`."""
+    if since is None:
+        return "expires_at <= :at", {"at": at}
+    return "(expires_at <= :at OR (expires_at IS NULL AND updated_at <= :since))", {"at": at, "since": since}
+
+
+def delete(session: SessionKey, due: Due = ("TRUE", {})) -> Work[bool]:
     """Delete a session; with `due`, only if it has expired."""
+    condition, params = due
     rows = yield Statement(
-        f"DELETE FROM autocontext_sessions WHERE {OF_SESSION} "
-        + ("" if due is None else f"AND {due.condition} ")
-        + "RETURNING entries",
-        {**params_of(session), **({} if due is None else due.params)},
+        f"DELETE FROM autocontext_sessions WHERE {OF_SESSION} AND {condition} RETURNING entries",
+        {**params_of(session), **params},
     )
     if rows:
         yield from forget(*session, whole=True)
@@ -271,7 +250,8 @@ def expire(session: SessionKey, expires_at: int | None) -> Work[bool]:
 
 def expired(due: Due) -> Work[list[SessionKey]]:
     """The sessions that have expired."""
-    rows = yield Statement(f"SELECT user_id, session_id FROM autocontext_sessions WHERE {due.condition}", due.params)
+    condition, params = due
+    rows = yield Statement(f"SELECT user_id, session_id FROM autocontext_sessions WHERE {condition}", params)
     return [SessionKey(*row) for row in rows]
 
 
@@ -303,7 +283,7 @@ def params_of(session: SessionKey) -> dict[str, Any]:
 _START = (
     "INSERT INTO autocontext_sessions "
     "(user_id, session_id, entries, edition, created_at, updated_at, expires_at, identity, head, previous) "
-    "VALUES (:user_id, :session_id, :then, :edition, :at, :at, :expires_at, :identity, :head, :first) "
+    f"VALUES (:user_id, :session_id, :then, :edition, :at, :at, :expires_at, :identity, :head, {FIRST}) "
     "ON CONFLICT (user_id, session_id) DO NOTHING RETURNING previous"
 )
 ANY = Version(-1, -1)

@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, NoReturn, ParamSpec, TypeVar
@@ -64,10 +64,12 @@ SQLite keeps the locks of a file in memory, so in the child they look as if the 
 """
 
 
-def foreign_tables(connection: sqlite3.Connection) -> str:
-    """The first tables of a file that has some, and none of this library's; else ""."""
-    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-    names = [str(name) for (name,) in found]
+TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+
+
+def foreign_tables(rows: Iterable[Row]) -> str:
+    """The first tables of a file that has some, and none of this library's; else "". `rows` are those of TABLES."""
+    names = [str(name) for (name,) in rows]
     if any(name.startswith(_PREFIX) for name in names):
         return ""
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
@@ -98,7 +100,6 @@ class SqliteDatabase(Database):
         self._alone = threading.RLock()
         """Held by who uses the one connection of a `:memory:` database."""
         self._pid = os.getpid()
-        self._told_of_others = self._in_memory
         self._held = False
         """Whether a fork under way holds it, too."""
         self._memory = self._open() if self._in_memory else None
@@ -106,7 +107,14 @@ class SqliteDatabase(Database):
             weakref.finalize(self, self._memory.close)
         part_at_fork(self)
         # Open it now: an error should not wait for the first write.
-        self.read(lambda: rows_of("SELECT 1"))
+        if tables := foreign_tables(self.read(lambda: rows_of(TABLES))):
+            _log.warning(
+                "%s holds the tables of another program (%s). Ours, named %s..., are added beside them, which are left "
+                "alone; give the library a file of its own if that was not meant",
+                self.name,
+                tables,
+                _PREFIX,
+            )
 
     def scrub(self) -> None:
         """Empty the write-ahead file into the database, which keeps no deleted data (secure_delete).
@@ -171,39 +179,34 @@ class SqliteDatabase(Database):
             raise StoreCorruptError(f"{self.name}: its tables are damaged; restore it from a backup") from e
 
     def _lent(self, use: Callable[[sqlite3.Connection], T], spare: int = 0) -> T:
-        """Use a connection; another one if the first could only read."""
-        try:
-            return self._lent_once(use, spare)
-        except sqlite3.OperationalError as e:
-            if _primary_code(e) != sqlite3.SQLITE_READONLY:
-                raise
-            # SQLite opens a file for reading only where it may not write: a new connection may write by now.
-            return self._lent_once(use, spare)
-
-    def _lent_once(self, use: Callable[[sqlite3.Connection], T], spare: int = 0) -> T:
         """Use a connection of the pool, which has it back unless the disk has failed it; or the one of `:memory:`."""
         if self._memory is not None:
             with self._alone:
                 self._check_usable()
                 return use(self._memory)
-        self._check_usable()
-        lease = self._with_retries(self._lease, spare)
-        try:
-            if lease.connection is None:
-                lease.connection = self._with_retries(self._open)
-                lease.generation = self._generation_now()
-            return use(lease.connection)
-        except sqlite3.Error as e:
-            if _primary_code(e) in _WAYS_OUT:
-                lease.close()
-            raise
-        finally:
-            if not lease.closed:
-                # Still in a transaction only if rolling back failed.
-                if lease.connection is None or lease.connection.in_transaction:
+        again = True
+        while True:
+            self._check_usable()
+            lease = self._with_retries(self._lease, spare)
+            try:
+                if lease.connection is None:
+                    lease.connection = self._with_retries(self._open)
+                    lease.generation = self._generation_now()
+                return use(lease.connection)
+            except sqlite3.Error as e:
+                if _primary_code(e) in _WAYS_OUT:
                     lease.close()
-                else:
-                    self._pool.give(lease)
+                # SQLite opens a file for reading only where it may not write: a new connection may write by now.
+                if not again or _primary_code(e) != sqlite3.SQLITE_READONLY:
+                    raise
+                again = False
+            finally:
+                if not lease.closed:
+                    # Still in a transaction only if rolling back failed.
+                    if lease.connection is None or lease.connection.in_transaction:
+                        lease.close()
+                    else:
+                        self._pool.give(lease)
 
     def _lease(self, spare: int) -> Lease[sqlite3.Connection]:
         lease = self._pool.take(self._generation_now(), spare=spare)
@@ -280,25 +283,10 @@ class SqliteDatabase(Database):
             connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
             if not self._in_memory and connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                 connection.execute("PRAGMA journal_mode = WAL")
-            self._tell_of_others(connection)
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def _tell_of_others(self, connection: sqlite3.Connection) -> None:
-        """Warn of a file that another program has made: it is about to get our tables, too."""
-        if self._told_of_others:
-            return
-        self._told_of_others = True
-        if tables := foreign_tables(connection):
-            _log.warning(
-                "%s holds the tables of another program (%s). Ours, named %s..., are added beside them, which are left "
-                "alone; give the library a file of its own if that was not meant",
-                self.name,
-                tables,
-                _PREFIX,
-            )
 
     def _rows(self, connection: sqlite3.Connection, statement: Statement) -> list[Row]:
         """The rows of a statement; for one without results an empty row per changed row."""

@@ -60,7 +60,7 @@ def columns_of(sql: str) -> Columns | None:
 
 
 def _having(column: str, tables: dict[str, Place]) -> list[Place]:
-    return [place for place in tables.values() if column in (*place.texts, *place.names, *place.readable)]
+    return [place for place in tables.values() if column in place.columns]
 
 
 def _result(item: str, tables: dict[str, Place]) -> Column | None:

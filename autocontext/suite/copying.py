@@ -31,4 +31,4 @@ def copy_all(source: AutoContext, to: AutoContext, progress: Callable[[str, floa
     copy_sessions(source.sessions, to.sessions, progress=sessions)
     there = source.database.read(source.database.parts)
     parts = [schema for schema in _PARTS if schema.part in there]
-    copy_parts(source.database, to.database, parts, progress=lambda table, rows: told(f"{table}: {rows} rows"))
+    copy_parts(source.database, to.database, parts, lambda table, rows: told(f"{table}: {rows} rows"))

@@ -21,7 +21,7 @@ LARGE = canonical_key("large", {})
 VERSION: dict[Any, Any] = {KEY: {"version": 2}, LARGE: {}}
 STORED: dict[Any, Any] = {KEY: {"total": 1200, "by": "ann"}, "plain": [1, 2.5, "three"], LARGE: "x" * 500, "b": "beta"}
 _PLACE = PLACE["autocontext_cache"]
-COLUMNS = list(dict.fromkeys([*_PLACE.key, *_PLACE.texts, *_PLACE.names, *_PLACE.readable]))
+COLUMNS = list(_PLACE.columns)
 
 
 @pytest.fixture(scope="module")

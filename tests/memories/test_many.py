@@ -218,7 +218,7 @@ def test_a_copy_is_indexed_anew(tmp_path) -> None:
     with database("file", tmp_path) as db, database("memory", tmp_path) as other:
         store = filled(MemoryStore(db))
         found(store, "machine")
-        copy_parts(db, other, [SCHEMA])
+        copy_parts(db, other, [SCHEMA], print)
         copied = MemoryStore(other)
         assert (len(blocks(store)), len(blocks(copied)), len(outside(copied))) == (1, 0, MANY)
         assert found(copied, "machine 77", limit=1) == ["Machine 77 stands in room 27 beside the printer"]

@@ -109,7 +109,7 @@ def beneath(context: AutoContext) -> SqliteDatabase:
 
 
 def cells(database: SqliteDatabase, table: str) -> list[tuple[int, str, Any]]:
-    columns = [*PLACE[table].readable, *PLACE[table].names, *PLACE[table].texts]
+    columns = PLACE[table].columns
 
     def work() -> Work[list[Row]]:
         return (yield Statement(f"SELECT rowid, {', '.join(columns)} FROM {table}"))

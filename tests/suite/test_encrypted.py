@@ -15,7 +15,6 @@ from autocontext.errors import ConfigError, StoreCorruptError, StoreError
 from autocontext.optimizer.states import StateStore
 from autocontext.stores import EncryptedSessionStore, SqliteSessionStore
 from autocontext.stores.database import Database, Statement
-from autocontext.stores.encrypted_database import rotate_table
 from autocontext.stores.opening import open_database
 from autocontext.stores.places import PLACE, PLACES
 from autocontext.testing import tool_exchange
@@ -94,7 +93,7 @@ def stored(where):
     try:
         rows, parts = [], db.read(db.parts)
         for place in [place for place in PLACES if place.part in parts]:
-            columns = ", ".join(sorted({*place.texts, *place.names, *place.readable}))
+            columns = ", ".join(sorted(place.columns))
             rows += db.read(lambda c=columns, t=place.table: (yield Statement(f"SELECT {c} FROM {t}")))
     finally:
         db.close()
@@ -275,11 +274,12 @@ def test_row_11_what_is_written_while_keys_are_rotated_stays_and_is_sealed_too(w
     with opened(where, {"2025": OLD}) as ac:
         memory = ac.memories.add("first words", user_id="ann")
         with opened(where, {"2025": OLD, "2026": NEW}, current="2026") as new:
-            meddling = Meddling(
-                new.database._beneath, lambda: ac.memories.update(memory.id, user_id="ann", content="later words")
+            beneath = new.database._beneath
+            new.database._beneath = Meddling(
+                beneath, lambda: ac.memories.update(memory.id, user_id="ann", content="later words")
             )
-            keys, names = new.database._keys, new.database._names
-            assert rotate_table(meddling, PLACE["autocontext_memories"], keys, names) == 1
+            assert new.database._rotate_table(PLACE["autocontext_memories"]) == 1
+            new.database._beneath = beneath
             assert new.memories.get(memory.id, user_id="ann").content == "later words"
             new.rotate()
     with opened(where, {"2026": NEW}) as ac:

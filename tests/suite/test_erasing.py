@@ -62,7 +62,7 @@ def found(ac, folder):
             place.part in ac.database.read(ac.database.parts)
             and (place.part, ac.database.reads_encrypted) not in SEALED
         ):
-            columns = ", ".join(sorted({*place.key, *place.texts, *place.names, *place.readable}))
+            columns = ", ".join(sorted(place.columns))
             rows = ac.database.read(partial(selected, columns, place.table))
             if any(SECRET in readable(value) for row in rows for value in row):
                 tables.append(place.table)
