@@ -144,7 +144,7 @@ def _chat_part(part: Any, role: str, fitting: Fitting) -> Any:
     if isinstance(part, Mapping) and part.get("type") == "image_url" and isinstance(part.get("image_url"), str):
         part = {**part, "image_url": {"url": part["image_url"]}}  # Mistral's form; Mistral takes OpenAI's, too
     shown: Any = CHAT["assistant" if role == "assistant" else "user" if role == "user" else "system"]
-    return _part(part, shown.others.get("content") or shown.needed["content"], "text", fitting)
+    return _part(part, shown.shapes["content"], "text", fitting)
 
 
 def _part(part: Any, content: Any, text_type: str, fitting: Fitting) -> Any:
@@ -251,7 +251,7 @@ def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any] | None:
         text_type = "output_text" if item.get("role") == "assistant" else "input_text"
         value = item.get(key)
         if isinstance(value, list | tuple):
-            parts = [_part(_typed(part, text_type), fields.needed[key], text_type, fitting) for part in value]
+            parts = [_part(_typed(part, text_type), fields.shapes[key], text_type, fitting) for part in value]
             item = {**item, key: parts or ""}
         elif value is None:
             item = {**item, key: ""}
