@@ -124,8 +124,7 @@ def _read_assistant(message: Mapping[str, Any]) -> tuple[list[Any], list[Any], s
         after.extend(read_each(calls, "tool_calls", read_call))
     if message.get("function_call") is not None:
         used.add("function_call")
-        block = read_at("function_call", _read_legacy_call, object_at(message, "function_call"))
-        after.append(block.model_copy(update={"metadata": remember(legacy=True, **hints(block))}))
+        after.append(read_at("function_call", _read_legacy_call, object_at(message, "function_call")))
     return before, after, used
 
 
@@ -139,7 +138,7 @@ def _read_shown(message: Mapping[str, Any]) -> Iterator[TextBlock]:
 
 
 def _read_legacy_call(body: Mapping[str, Any]) -> ToolUseBlock:
-    return read_function(body, legacy_id(text_at(body, "name")))
+    return read_function(body, legacy_id(text_at(body, "name")), legacy=True)
 
 
 def legacy_id(name: str) -> str:

@@ -18,7 +18,6 @@ from autocontext.errors import InvalidMessage
 from autocontext.formats import blocks
 from autocontext.formats.blocks import source_of, url_of
 from autocontext.messages import (
-    LONGEST_NUMBER,
     WIRE_HINTS,
     AudioBlock,
     ImageBlock,
@@ -37,8 +36,6 @@ remember = partial(blocks.remember, WIRE_HINTS)
 """Metadata that holds such hints; {} when there is nothing to remember."""
 Part: TypeAlias = TextBlock | ImageBlock | AudioBlock | VideoBlock
 
-_MAX_DEPTH = 100
-"""JSON nested deeper than this is kept as text or refused: serialisers give up near 250 levels."""
 _MEDIA_TYPES = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 _STYLES: dict[str, dict[str, Any]] = {
     "spaced": {"ensure_ascii": False},
@@ -86,8 +83,6 @@ def rest(message: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """The keys that no field stands for. Raises InvalidMessage naming what JSON cannot hold."""
     extra: dict[str, Any] = {}
     for key in [k for k in message if k not in known]:
-        if _deeper_than(message[key], _MAX_DEPTH):
-            raise InvalidMessage(f"{key}: holds JSON nested deeper than {_MAX_DEPTH} levels")
         try:
             extra |= freeze({key: message[key]})
         except ValueError as e:
@@ -132,14 +127,6 @@ def kind_of(value: object) -> str:
     return "null" if value is None else f"{type(value).__name__}"
 
 
-def _deeper_than(value: Any, levels: int) -> bool:
-    if isinstance(value, Mapping):
-        return levels == 0 or any(_deeper_than(v, levels - 1) for v in value.values())
-    if isinstance(value, list | tuple):
-        return levels == 0 or any(_deeper_than(v, levels - 1) for v in value)
-    return False
-
-
 # ---------------------------------------------------------------------------------------------------------- parts
 def read_part(part: Mapping[str, Any]) -> Part:
     """A content part as a block; a part of a kind without a block (`file`) becomes a text that names it."""
@@ -149,14 +136,16 @@ def read_part(part: Mapping[str, Any]) -> Part:
     if kind == "refusal":
         extra = rest(part, ("type", "refusal"))
         return TextBlock(text=text_at(part, "refusal"), metadata=remember(part="refusal", extra=extra))
-    if (reader := _READERS.get(kind)) is None:
-        carried = remember(carried=rest(part, ()))
-        return TextBlock(text=_text_of(part), metadata=carried | blocks.file_mark(part, _name_of(part)))
-    return reader(part, rest(part, ("type", kind)))
+    if kind in ("image_url", "video_url"):
+        return _read_url(part, kind)
+    if kind == "input_audio":
+        return _read_audio(part)
+    carried = remember(carried=rest(part, ()))
+    return TextBlock(text=_text_of(part), metadata=carried | blocks.file_mark(part, _name_of(part)))
 
 
-def _read_url(part: Mapping[str, Any], extra: dict[str, Any]) -> Part:
-    kind = part["type"]
+def _read_url(part: Mapping[str, Any], kind: str) -> Part:
+    extra = rest(part, ("type", kind))
     block = ImageBlock if kind == "image_url" else VideoBlock
     if isinstance(part.get(kind), str):  # not OpenAI's form, but Mistral's and others'
         return block(source=source_of(part[kind]), metadata=remember(bare=True, extra=extra))
@@ -165,23 +154,15 @@ def _read_url(part: Mapping[str, Any], extra: dict[str, Any]) -> Part:
     return block(source=source_of(read_at(kind, text_at, body, "url")), metadata=remember(inner=inner, extra=extra))
 
 
-def _read_audio(part: Mapping[str, Any], extra: dict[str, Any]) -> Part:
-    return read_at("input_audio", _read_sound, object_at(part, "input_audio"), extra)
-
-
-def _read_sound(body: Mapping[str, Any], extra: dict[str, Any]) -> Part:
-    data, form = text_at(body, "data"), text_at(body, "format")
+def _read_audio(part: Mapping[str, Any]) -> Part:
+    extra = rest(part, ("type", "input_audio"))
+    body = object_at(part, "input_audio")
+    data, form = (read_at("input_audio", text_at, body, key) for key in ("data", "format"))
     media_type = _MEDIA_TYPES.get(form, f"audio/{form}")
     odd = None if _audio_format(media_type) == form else form
+    inner = read_at("input_audio", rest, body, ("data", "format"))
     source = {"type": "base64", "media_type": media_type, "data": data}
-    return AudioBlock(source=source, metadata=remember(format=odd, inner=rest(body, ("data", "format")), extra=extra))
-
-
-_READERS: dict[str, Callable[[Mapping[str, Any], dict[str, Any]], Part]] = {
-    "image_url": _read_url,
-    "video_url": _read_url,
-    "input_audio": _read_audio,
-}
+    return AudioBlock(source=source, metadata=remember(format=odd, inner=inner, extra=extra))
 
 
 def _audio_format(media_type: str) -> str:
@@ -240,19 +221,19 @@ def read_call(call: Mapping[str, Any]) -> ToolUseBlock:
     kind = call.get("type", "function")
     if kind not in ("function", "custom"):
         raise InvalidMessage(f"type: must be 'function' or 'custom', not {kind!r}")
-    body = object_at(call, kind)
-    block = read_at(kind, read_function, body, text_at(call, "id"), kind == "custom")
-    more = remember(extra=rest(call, ("id", "type", kind)), untyped="type" not in call).get(WIRE_HINTS, {})
-    return block.model_copy(update={"metadata": remember(**hints(block), **more)}) if more else block
+    body, call_id = object_at(call, kind), text_at(call, "id")
+    more = {"extra": rest(call, ("id", "type", kind)), "untyped": "type" not in call}
+    return read_at(kind, partial(read_function, body, call_id, custom=kind == "custom", **more))
 
 
-def read_function(body: Mapping[str, Any], call_id: str, custom: bool = False) -> ToolUseBlock:
-    """The inner object of a call as a block: `function`, `custom`, or a legacy `function_call`."""
+def read_function(body: Mapping[str, Any], call_id: str, *, custom: bool = False, **more: Any) -> ToolUseBlock:
+    """The inner object of a call as a block: `function`, `custom`, or a legacy `function_call`; `more` are hints."""
     name = text_at(body, "name")
     key = "input" if custom else "arguments"
     raw = text_at(body, key)
     value, form = ({"input": raw}, {"custom": True}) if custom else _read_arguments(raw)
-    return ToolUseBlock(id=call_id, name=name, input=value, metadata=remember(inner=rest(body, ("name", key)), **form))
+    known = remember(inner=rest(body, ("name", key)), **form, **more)
+    return ToolUseBlock(id=call_id, name=name, input=value, metadata=known)
 
 
 def write_call(block: ToolUseBlock) -> dict[str, Any]:
@@ -286,21 +267,15 @@ def _finite(text: str) -> float:
     return value
 
 
-def _short_enough(digits: str) -> int:
-    if len(digits) > LONGEST_NUMBER:  # Python's own limit can be lifted
-        raise ValueError("JSON readers take no such number")
-    return int(digits)
-
-
 def _parse(raw: str) -> dict[str, Any] | None:
     """The object that a text of arguments says; None when it is not one that can be kept as a value."""
     if not raw.strip():
         return {}  # how models call a tool that takes nothing
     try:
-        value = json.loads(raw, parse_float=_finite, parse_constant=_finite, parse_int=_short_enough)
+        value = freeze(json.loads(raw, parse_float=_finite, parse_constant=_finite))
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and not _deeper_than(value, _MAX_DEPTH) else None
+    return value if isinstance(value, dict) else None
 
 
 def _read_arguments(raw: str) -> tuple[dict[str, Any], dict[str, Any]]:
