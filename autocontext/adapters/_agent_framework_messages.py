@@ -78,10 +78,9 @@ def _read_content(content: Content) -> Any:
 def _read_text(content: Content, fields: dict[str, Any]) -> Any:
     if content.text is None:  # reasoning that only its provider can read
         return ThinkingBlock(thinking="", metadata=_remember(carried=fields))
-    known = _rest(fields, "text")
     if content.type == "text":
-        return TextBlock(text=content.text, metadata=known)
-    return ThinkingBlock(thinking=content.text, metadata=known)
+        return TextBlock(text=content.text, metadata=_rest(fields, "text"))
+    return ThinkingBlock(thinking=content.text, metadata=_rest(fields, "text"))
 
 
 def _read_call(content: Content, fields: dict[str, Any]) -> ToolUseBlock:
@@ -127,22 +126,21 @@ def _write_block(block: Any) -> Content:
     if carried is not None and carries(block, carried_text(carried, carried["type"])):
         return Content.from_dict(thaw(carried))
     if isinstance(block, TextBlock):
-        return Content.from_dict(_of("text", rest, text=block.text))
+        return _content("text", rest, text=block.text)
     if isinstance(block, ThinkingBlock):
-        return Content.from_dict(_of("text_reasoning", rest, text=block.thinking))
+        return _content("text_reasoning", rest, text=block.thinking)
     if isinstance(block, ToolUseBlock):
         arguments = write_function(block)["arguments"] if known.get("text") else thaw(block.input)
         arguments = None if known.get("nothing") and not block.input else arguments
-        return Content.from_dict(_of("function_call", rest, call_id=block.id, name=block.name, arguments=arguments))
+        return _content("function_call", rest, call_id=block.id, name=block.name, arguments=arguments)
     if isinstance(block, ToolResultBlock):
         parts = (TextBlock(text=block.output),) if isinstance(block.output, str) else block.output
         items = [_write_block(part).to_dict() for part in parts]
-        return Content.from_dict(_of("function_result", rest, call_id=block.id, result=block.text, items=items))
-    source = block.source
-    media_type = source.get("media_type") or f"{block.type}/*"
-    kind = known.get("kind") or ("data" if source["type"] == "base64" else "uri")
-    return Content.from_dict({"media_type": media_type, **_of(kind, rest, uri=url_of(block))})
+        return _content("function_result", rest, call_id=block.id, result=block.text, items=items)
+    media_type = block.source.get("media_type") or f"{block.type}/*"
+    kind = known.get("kind") or ("data" if block.source["type"] == "base64" else "uri")
+    return _content(kind, {"media_type": media_type, **rest}, uri=url_of(block))
 
 
-def _of(kind: str, rest: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
-    return {**rest, **fields, "type": kind}
+def _content(kind: str, rest: Mapping[str, Any], **fields: Any) -> Content:
+    return Content.from_dict({**rest, **fields, "type": kind})

@@ -131,11 +131,8 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         results[call.tool_call_id] = []
         try:
             result = await handler(args)
-        except ToolRetryError as e:
-            results[call.tool_call_id] = [e.tool_retry]
-            raise
-        except ToolFailedError as e:
-            results[call.tool_call_id] = [e.tool_failed]
+        except (ToolRetryError, ToolFailedError) as e:
+            results[call.tool_call_id] = [e.tool_retry if isinstance(e, ToolRetryError) else e.tool_failed]
             raise
         results[call.tool_call_id] = returned(call, result)
         return result
