@@ -8,28 +8,16 @@ model (`usage`) stand among them, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from agent_framework import Content, Message
 
-from autocontext.formats.blocks import (
-    MEDIA,
-    carried_text,
-    carries,
-    each_of,
-    hints,
-    jsonable,
-    remember,
-    source_of,
-    url_of,
-)
-from autocontext.formats.openai_parts import read_function, write_function
+from autocontext.formats.blocks import MEDIA, carried_text, carries, hints_of, source_of, url_of
+from autocontext.formats.objects import each_of, jsonable
+from autocontext.formats.openai_calls import read_function, write_function
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
 
-KEY = "_agent_framework"
-_known = partial(hints, KEY)
-_remember = partial(remember, KEY)
+_known, _remember = hints_of("_agent_framework")
 _ROLES = ("system", "user", "assistant", "tool")
 SILENT = ("usage",)
 
@@ -71,7 +59,7 @@ def _read_content(content: Content) -> Any:
         return ToolResultBlock(id=content.call_id or "", output=output, is_error=failed, metadata=rest)
     block_type = MEDIA.get((content.media_type or "").partition("/")[0]) if content.type in ("data", "uri") else None
     if block_type is not None and content.uri:
-        return block_type(source=source_of(content.uri), metadata=_rest(fields, "uri", keep=content.type))
+        return block_type(source=source_of(content.uri), metadata=_rest(fields, "uri", kind=content.type))
     return TextBlock(text=carried_text(fields, content.type), metadata=_remember(carried=fields))
 
 
@@ -84,19 +72,17 @@ def _read_text(content: Content, fields: dict[str, Any]) -> Any:
 
 
 def _read_call(content: Content, fields: dict[str, Any]) -> ToolUseBlock:
-    rest = _rest(fields, "call_id", "name", "arguments")
-    arguments = content.arguments
+    arguments, call_id, name = content.arguments, content.call_id or "", content.name or ""
+    form = {} if isinstance(arguments, Mapping) else {"nothing" if arguments is None else "text": True}
+    known = _rest(fields, "call_id", "name", "arguments", **form)
     if isinstance(arguments, Mapping):
-        value = jsonable(dict(arguments))
-        return ToolUseBlock(id=content.call_id or "", name=content.name or "", input=value, metadata=rest)
-    body = {"name": content.name or "", "arguments": arguments or ""}
-    form = {KEY: {**rest.get(KEY, {}), "nothing" if arguments is None else "text": True}}
-    read = read_function(body, content.call_id or "")
-    return read.model_copy(update={"metadata": {**read.metadata, **rest, **form}})
+        return ToolUseBlock(id=call_id, name=name, input=jsonable(dict(arguments)), metadata=known)
+    read = read_function({"name": name, "arguments": arguments or ""}, call_id)
+    return read.model_copy(update={"metadata": {**read.metadata, **known}})
 
 
-def _rest(fields: Mapping[str, Any], *known: str, keep: str | None = None) -> dict[str, Any]:
-    return _remember(rest={k: v for k, v in fields.items() if k not in ("type", *known)}, kind=keep)
+def _rest(fields: Mapping[str, Any], *known: str, **more: Any) -> dict[str, Any]:
+    return _remember(rest={k: v for k, v in fields.items() if k not in ("type", *known)}, **more)
 
 
 # --------------------------------------------------------------------------------------------------------- writing

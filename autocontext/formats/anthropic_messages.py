@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
 from autocontext.formats.anthropic_rules import EMPTY, blocks_of, keep_marks, results_first, user_first
-from autocontext.formats.blocks import block_first, carried_text, carries, compaction_block, file_mark, hints, remember
+from autocontext.formats.blocks import block_first, carried_text, carries, compaction_block, file_mark, hints, hints_of
 from autocontext.formats.call_ids import named_results, with_own_ids
-from autocontext.formats.openai_parts import kind_of, put_back, read_all, read_at, read_each, rest, stand_in, text_at
+from autocontext.formats.objects import kind_of, put_back, read_all, read_at, read_each, rest, text_at
+from autocontext.formats.openai_parts import stand_in
 from autocontext.formats.strict import allowed, strict_anthropic
 from autocontext.messages import (
     ANTHROPIC_HINTS,
@@ -37,9 +37,7 @@ from autocontext.messages import (
     thaw,
 )
 
-KEY = ANTHROPIC_HINTS
-_known = partial(hints, KEY)
-_remember = partial(remember, KEY)
+_known, _remember = hints_of(ANTHROPIC_HINTS)
 _ABOUT_THE_TEXT = ("citations",)
 """Keys about the exact words of a text: wrong next to a text that a compression has replaced."""
 _ID = re.compile(r"[a-zA-Z0-9_-]+")

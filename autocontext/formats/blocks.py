@@ -1,4 +1,4 @@
-"""What all readers and writers of messages share: hints, media by address, compactions, values that JSON can hold.
+"""What all readers and writers of messages share: hints, media by address, what is carried along, compactions.
 
 What our messages and blocks have no field for stands in their metadata, under a key that each format has for itself:
 the hints. They never repeat what a block says, so one whose text was replaced is written with its new text.
@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
 
-from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
-
-from autocontext.errors import InvalidMessage
 from autocontext.messages import (
     COMPACTION,
     ENCRYPTED,
@@ -31,7 +28,6 @@ from autocontext.messages import (
 )
 from autocontext.tokens.media import described, described_file, media_tokens
 
-T = TypeVar("T")
 Media: TypeAlias = ImageBlock | AudioBlock | VideoBlock
 MEDIA: Final[Mapping[str, type[Media]]] = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}
 """By the first half of their media type, which is also the block's own type."""
@@ -45,30 +41,6 @@ _SAYS_NOTHING = ("type", "kind", "part_kind", "id", "status", "cache_control", "
 """Of a part that is carried along."""
 _FILES = ("file", "input_file", "document", "image_generation_call")
 """Types of parts and items that hold a file, of which only its name is read."""
-_PARSED = {"parsed": True, "parsed_arguments": True, "parsed_output": True}
-_CALL = {**_PARSED, "index": True, "function": {"parsed_arguments": True}}
-_NOT_SENT: Final[Any] = {**_CALL, "tool_calls": {"__all__": _CALL}, "content": {"__all__": _PARSED}}
-"""Keys that the SDKs add when they parse or stream. The APIs refuse them, and `tool_calls` that are empty."""
-
-
-def without_objects(item: Any) -> Any:
-    """A message of a provider's SDK, or a dict that holds such objects, as the dict to send back."""
-    if isinstance(item, BaseModel):
-        sent = item.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=_NOT_SENT, warnings=False)
-        return {key: value for key, value in sent.items() if value or key != "tool_calls"}
-    if isinstance(item, list | tuple) and any(isinstance(part, BaseModel) for part in item):
-        return [without_objects(part) for part in item]
-    if type(item) is dict and any(isinstance(value, BaseModel | list | tuple) for value in item.values()):
-        return {key: without_objects(value) for key, value in item.items()}
-    return item
-
-
-def each_of(messages: Iterable[T], kind: type[T], name: str) -> Iterator[T]:
-    """A framework's messages as they are. Raises InvalidMessage naming the index of what is none."""
-    for i, message in enumerate(messages):
-        if not isinstance(message, kind):
-            raise InvalidMessage(f"messages[{i}] is a {type(message).__name__}, not an {name}")
-        yield message
 
 
 def hints(key: str, value: Msg | Block) -> Mapping[str, Any]:
@@ -81,6 +53,11 @@ def remember(key: str, /, **values: Any) -> dict[str, Any]:
     """Metadata that holds these hints; {} when there is nothing to remember."""
     kept = {k: v for k, v in values.items() if v is not None and v != {} and v is not False}
     return {key: kept} if kept else {}
+
+
+def hints_of(key: str) -> tuple[Callable[[Msg | Block], Mapping[str, Any]], Callable[..., dict[str, Any]]]:
+    """`hints` and `remember` of the format with this key."""
+    return partial(hints, key), partial(remember, key)
 
 
 def carried_text(part: Mapping[str, Any], kind: object, name: object = None) -> str:
@@ -197,8 +174,3 @@ def url_of(block: Media) -> str:
     """A media block's address, or its data as a URL."""
     source = block.source
     return str(source["url"]) if source["type"] == "url" else f"data:{source['media_type']};base64,{source['data']}"
-
-
-def jsonable(value: Any) -> Any:
-    """A value as JSON can hold it; of an object that it cannot hold, what can be said of it."""
-    return to_jsonable_python(value, fallback=repr, bytes_mode="base64")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from autocontext.errors import InvalidMessage, did_you_mean, short
-from autocontext.formats.openai_parts import kind_of
+from autocontext.formats.objects import kind_of
 
 ANY: Final = object()
 """The shape of whatever the service itself has written, and takes back."""

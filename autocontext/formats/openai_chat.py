@@ -18,27 +18,9 @@ from pydantic import BaseModel
 from autocontext.errors import InvalidMessage
 from autocontext.formats.blocks import Media
 from autocontext.formats.call_ids import named_results
-from autocontext.formats.openai_parts import (
-    Part,
-    hints,
-    is_plain,
-    kind_of,
-    object_at,
-    put_back,
-    read_all,
-    read_at,
-    read_call,
-    read_each,
-    read_function,
-    read_part,
-    remember,
-    rest,
-    stand_in,
-    text_at,
-    write_call,
-    write_function,
-    write_part,
-)
+from autocontext.formats.objects import kind_of, object_at, put_back, read_all, read_at, read_each, rest, text_at
+from autocontext.formats.openai_calls import read_call, read_function, write_call, write_function
+from autocontext.formats.openai_parts import Part, hints, is_plain, read_part, remember, stand_in, write_part
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, is_rewritten
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")

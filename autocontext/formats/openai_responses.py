@@ -11,28 +11,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import carried_text, carries, compaction_block, file_mark, hints, source_of, url_of
+from autocontext.formats.blocks import carried_text, carries, compaction_block, file_mark, hints_of, source_of, url_of
 from autocontext.formats.call_ids import named_results
+from autocontext.formats.objects import kind_of, put_back, read_all, read_at, read_each, rest, text_at
+from autocontext.formats.openai_calls import read_function, write_function
 from autocontext.formats.openai_parts import hints as openai_hints
-from autocontext.formats.openai_parts import (
-    kind_of,
-    put_back,
-    read_all,
-    read_at,
-    read_each,
-    read_function,
-    rest,
-    stand_in,
-    text_at,
-    write_function,
-)
 from autocontext.formats.openai_parts import remember as openai_remember
+from autocontext.formats.openai_parts import stand_in
 from autocontext.messages import (
     ENCRYPTED,
     RESPONSES_HINTS,
@@ -48,7 +38,7 @@ from autocontext.messages import (
 )
 
 KEY = RESPONSES_HINTS
-_known = partial(hints, KEY)
+_known, _ = hints_of(KEY)
 _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 _OTHERS = ("user", "system", "developer")
 """Roles of what the model has not put out."""
