@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
@@ -313,7 +313,10 @@ class AutoContextSession(Openable):
         if not isinstance(agent.hooks, _Recording):
             agent.hooks = _Recording(agent.hooks)
         self._asking = agent
-        _listener.set(self)
+        _listener.set(_Listener(self._keep, self._hand_over))
+
+    def _hand_over(self) -> None:
+        self._may_lack = True
 
     def _keep(self, agent: Any, answer: ModelResponse) -> None:
         """Learn from the answer to this session's request how the service has counted it.
@@ -350,8 +353,15 @@ class AutoContextSession(Openable):
         return []
 
 
-_listener: ContextVar[AutoContextSession | None] = ContextVar("listener", default=None)
-"""The session whose filter has made the request that is being answered: sessions may share an agent."""
+class _Listener(NamedTuple):
+    """What a session wants to hear of a run."""
+
+    answered: Callable[[Any, ModelResponse], None]
+    handed_over: Callable[[], None]
+
+
+_listener: ContextVar[_Listener | None] = ContextVar("listener", default=None)
+"""Of the session whose filter has made the request that is being answered: sessions may share an agent."""
 
 
 class _Recording(AgentHooks[Any]):
@@ -365,12 +375,12 @@ class _Recording(AgentHooks[Any]):
 
     async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
         if (listener := _listener.get()) is not None:
-            listener._keep(agent, response)  # noqa: SLF001 (its own hooks, as below)
+            listener.answered(agent, response)
         await self._own.on_llm_end(context, agent, response)
 
     async def on_handoff(self, context: Any, agent: Any, source: Any) -> None:
         if (listener := _listener.get()) is not None:
-            listener._may_lack = True  # noqa: SLF001
+            listener.handed_over()
         await self._own.on_handoff(context, agent=agent, source=source)
 
     def __getattr__(self, name: str) -> Any:
