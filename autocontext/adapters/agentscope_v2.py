@@ -15,14 +15,14 @@ from typing import Any, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
-from autocontext.errors import MissingExtraError
+from autocontext.errors import needs_extra
 from autocontext.formats.refusals import asent
 from autocontext.formats.usage import with_cached
 from autocontext.memory import AutoContextMemory, learn_usage
 from autocontext.plan import plan_of
 from autocontext.tools import INSTRUCTIONS
 
-try:
+with needs_extra("autocontext.adapters.agentscope_v2", "agentscope"):
     from agentscope.message import AssistantMsg
     from agentscope.message import Msg as AgentScopeMsg
     from agentscope.middleware import MiddlewareBase
@@ -38,8 +38,6 @@ try:
         without_length,
     )
     from autocontext.adapters._agentscope_v2_offloading import AgentOffloader, AutoContextOffloader, serving, tools_of
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.agentscope_v2", "agentscope") from e
 
 __all__ = ["AutoContextMiddleware", "AutoContextOffloader", "from_agentscope", "to_agentscope"]
 

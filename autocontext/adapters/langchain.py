@@ -16,7 +16,7 @@ from typing import Annotated, Any, Unpack
 from autocontext.adapters._following import first_new, with_guests
 from autocontext.adapters._sessions import Sessions, described
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
-from autocontext.errors import MissingExtraError
+from autocontext.errors import needs_extra
 from autocontext.flows import DoesSteps, Flow, method, operation, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.formats.refusals import sending
@@ -26,7 +26,7 @@ from autocontext.plan import plan_of
 from autocontext.stores.kept import Kept
 from autocontext.tools import INSTRUCTIONS, offers_reload
 
-try:
+with needs_extra("autocontext.adapters.langchain", "langchain"):
     from typing import NotRequired
 
     from langchain.agents.middleware.types import (
@@ -44,8 +44,6 @@ try:
     from langgraph.config import get_config
 
     from autocontext.adapters.langchain_messages import from_langchain, to_langchain
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
 
 
 _MAX_HELD = 200_000

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from autocontext.errors import InvalidMessage, MissingExtraError
+from autocontext.errors import InvalidMessage, needs_extra
 from autocontext.formats.blocks import MEDIA, carried_text, carries, compaction_block, hints_of
 from autocontext.formats.objects import jsonable, read_at
 from autocontext.formats.openai_calls import read_function, write_function
 from autocontext.formats.openai_parts import is_plain, read_part, stand_in, write_part
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, freeze, thaw
 
-try:
+with needs_extra("autocontext.adapters.langchain", "langchain"):
     from langchain_core.messages import (
         AIMessage,
         BaseMessage,
@@ -29,8 +29,6 @@ try:
         ToolMessage,
         message_chunk_to_message,
     )
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
 
 _known, _keep = hints_of("_langchain")
 _ROLES: dict[type[BaseMessage], str] = {

@@ -16,16 +16,14 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
-from autocontext.errors import MissingExtraError
+from autocontext.errors import needs_extra
 from autocontext.formats.blocks import MEDIA, Media, carried_text, carries, compaction_block, hints_of
 from autocontext.formats.openai_calls import read_function, write_function
 from autocontext.formats.openai_parts import stand_in
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
 
-try:
+with needs_extra("autocontext.adapters.pydantic_ai", "pydantic-ai"):
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.pydantic_ai", "pydantic-ai") from e
 
 KEY = "_pydantic_ai"
 _OF_URLS = {"force_download": False, "vendor_metadata": None, "media_type": None}
