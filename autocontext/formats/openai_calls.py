@@ -103,12 +103,8 @@ def _write_arguments(block: ToolUseBlock, key: str) -> str:
     if (known.get("custom") or known.get("text")) and set(block.input) == {key} and isinstance(block.input[key], str):
         return str(block.input[key])
     raw = known.get("raw")
-    if isinstance(raw, str) and _same(_parse(raw), block.input):
+    # As text: Python takes 1, 1.0 and True for equal. Sorted: stores may reorder keys.
+    if isinstance(raw, str) and json.dumps(_parse(raw), sort_keys=True) == json.dumps(block.input, sort_keys=True):
         return raw
     style = known.get("style")
     return _dumps(block.input, style if style in _STYLES else "spaced")
-
-
-def _same(parsed: dict[str, Any] | None, value: dict[str, Any]) -> bool:
-    # As text: Python takes 1, 1.0 and True for equal. Sorted: stores may reorder keys.
-    return parsed is not None and json.dumps(parsed, sort_keys=True) == json.dumps(value, sort_keys=True)

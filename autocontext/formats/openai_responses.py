@@ -360,7 +360,10 @@ def _write_result(block: ToolResultBlock, call: _Call, lost: Collection[str]) ->
         # The first: what a second result of the call has said stands below it, and is no JSON.
         item["output"] = json.JSONDecoder().raw_decode(block.text)[0]
     elif shape == "screenshot":
-        item["output"] = _write_screenshot(block)
+        item["output"] = None
+        if image := _image_in(block):
+            shot = {"type": "computer_screenshot", "image_url": url_of(image)}
+            item["output"] = put_back(shot, _known(image).get("rest"))
     elif shape != "missing":
         output = [TextBlock(text=block.output)] if isinstance(block.output, str) and block.output else block.output
         blocks = [b for b in output if not isinstance(b, str | ThinkingBlock)]
@@ -370,9 +373,3 @@ def _write_result(block: ToolResultBlock, call: _Call, lost: Collection[str]) ->
 
 def _image_in(block: ToolResultBlock) -> ImageBlock | None:
     return next((b for b in block.output if isinstance(b, ImageBlock)), None)
-
-
-def _write_screenshot(block: ToolResultBlock) -> dict[str, Any] | None:
-    if (image := _image_in(block)) is None:
-        return None
-    return put_back({"type": "computer_screenshot", "image_url": url_of(image)}, _known(image).get("rest"))
