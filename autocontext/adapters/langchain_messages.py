@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autocontext.errors import InvalidMessage, needs_extra
-from autocontext.formats.blocks import MEDIA, carried_text, carries, compaction_block, hints_of
+from autocontext.formats.blocks import MEDIA, carried_text, carries, hints_of
+from autocontext.formats.compactions import compaction_block
 from autocontext.formats.objects import jsonable, read_at
 from autocontext.formats.openai_calls import read_function, write_function
 from autocontext.formats.openai_parts import is_plain, read_part, stand_in, write_part

@@ -17,7 +17,8 @@ from itertools import groupby
 from typing import Any
 
 from autocontext.errors import needs_extra
-from autocontext.formats.blocks import MEDIA, Media, carried_text, carries, compaction_block, hints_of
+from autocontext.formats.blocks import MEDIA, Media, carried_text, carries, hints_of
+from autocontext.formats.compactions import compaction_block
 from autocontext.formats.openai_calls import read_function, write_function
 from autocontext.formats.openai_parts import stand_in
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw

@@ -16,8 +16,9 @@ from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
 from autocontext.formats.anthropic_rules import EMPTY, blocks_of, keep_marks, results_first, user_first
-from autocontext.formats.blocks import block_first, carried_text, carries, compaction_block, file_mark, hints, hints_of
+from autocontext.formats.blocks import carried_text, carries, file_mark, hints, hints_of
 from autocontext.formats.call_ids import named_results, with_own_ids
+from autocontext.formats.compactions import block_first, compaction_block
 from autocontext.formats.objects import kind_of, put_back, read_all, read_at, read_each, rest, text_at
 from autocontext.formats.openai_parts import stand_in
 from autocontext.formats.strict import allowed, strict_anthropic

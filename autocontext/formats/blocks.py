@@ -1,4 +1,4 @@
-"""What all readers and writers of messages share: hints, media by address, what is carried along, compactions.
+"""What all readers and writers of messages share: hints, media by address, what is carried along.
 
 What our messages and blocks have no field for stands in their metadata, under a key that each format has for itself:
 the hints. They never repeat what a block says, so one whose text was replaced is written with its new text.
@@ -8,32 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from autocontext.messages import (
-    COMPACTION,
-    ENCRYPTED,
-    FILE,
-    AudioBlock,
-    Block,
-    ImageBlock,
-    Msg,
-    TextBlock,
-    VideoBlock,
-    compacted_by,
-    is_pinned,
-    texts_in,
-)
+from autocontext.messages import COMPACTION, FILE, AudioBlock, Block, ImageBlock, Msg, TextBlock, VideoBlock, texts_in
 from autocontext.tokens.media import described, described_file, media_tokens
 
 Media: TypeAlias = ImageBlock | AudioBlock | VideoBlock
 MEDIA: Final[Mapping[str, type[Media]]] = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}
 """By the first half of their media type, which is also the block's own type."""
 
-UNREADABLE = "[An earlier part of this conversation, encrypted by the provider that compacted it: not readable here]"
-"""What another provider reads in the place of an encrypted compaction whose originals are not known."""
 _DATA_URL = re.compile(r"data:([^;,][^,]*?);base64,(.*)", re.DOTALL)
 """The media type is with its parameters, so that `url_of` writes the same address."""
 _DATA = re.compile(r"data:[^\s,]*,.*|[A-Za-z0-9+/_=-]{256,}", re.DOTALL)
@@ -115,53 +100,6 @@ def _without_data(value: Any) -> Any:
 def _or_data(text: str) -> str:
     """The text; of base64 and the like, how long it is."""
     return f"({len(text):,} characters of data)" if _DATA.fullmatch(text) else text
-
-
-def compaction_block(item: Mapping[str, Any], metadata: Mapping[str, Any]) -> TextBlock:
-    """A provider's compaction: Claude's has a text, OpenAI's is encrypted; `metadata` carries it as it came.
-
-    One without either is a compaction that failed, which Claude's API takes back and passes over.
-    """
-    text, encrypted = item.get("content"), item.get("encrypted_content")
-    if isinstance(text, str) and text:
-        return TextBlock(text=text, metadata={**metadata, COMPACTION: "anthropic"})
-    if isinstance(encrypted, str) and encrypted and "content" not in item:
-        return TextBlock(text=UNREADABLE, metadata={**metadata, COMPACTION: "openai", ENCRYPTED: len(encrypted)})
-    return TextBlock(text="[compaction]", metadata=metadata)
-
-
-def block_first(messages: Sequence[Msg]) -> list[Msg]:
-    """The messages as Claude takes them if the last compaction among them is its own: it must come first.
-
-    System messages stay before it, where they are sent apart; pinned ones and their exchanges follow it, so that the
-    model reads them. What else stands before it is left out, as the API reads nothing of it.
-    """
-    at = next((i for i in range(len(messages) - 1, -1, -1) if compacted_by(messages[i])), -1)
-    if at < 0 or compacted_by(messages[at]) != "anthropic":
-        return list(messages)
-    msg = messages[at]
-    first = max(i for i, block in enumerate(msg.content) if COMPACTION in block.metadata)
-    exchanges = _exchanges(messages[:at])
-    pinned = {exchange for exchange, m in zip(exchanges, messages, strict=False) if is_pinned(m)}
-    kept = [m for exchange, m in zip(exchanges, messages, strict=False) if exchange in pinned and m.role != "system"]
-    head = [m for m in messages[:at] if m.role == "system"]
-    if not kept:
-        cut = msg.model_copy(update={"content": msg.content[first:]}) if first else msg
-        return [*head, cut, *messages[at + 1 :]]
-    alone = msg.model_copy(update={"id": f"{msg.id}.0", "content": (msg.content[first],)})
-    rest = msg.model_copy(update={"id": f"{msg.id}.1", "content": msg.content[first + 1 :]})
-    return [*head, alone, *kept, *([rest] if rest.content else []), *messages[at + 1 :]]
-
-
-def _exchanges(messages: Sequence[Msg]) -> list[int]:
-    """For each message the index of the first of its exchange: ids of calls may be used again in later ones."""
-    first = list(range(len(messages)))
-    calls: dict[str, int] = {}
-    for i, m in enumerate(messages):
-        for result in m.tool_results:
-            first[i] = first[calls.get(result.id, i)]
-        calls.update((use.id, i) for use in m.tool_uses)
-    return first
 
 
 def source_of(url: str) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import carried_text, carries, compaction_block, file_mark, hints_of, source_of, url_of
+from autocontext.formats.blocks import carried_text, carries, file_mark, hints_of, source_of, url_of
 from autocontext.formats.call_ids import named_results
+from autocontext.formats.compactions import compaction_block
 from autocontext.formats.objects import kind_of, put_back, read_all, read_at, read_each, rest, text_at
 from autocontext.formats.openai_calls import read_function, write_function
 from autocontext.formats.openai_parts import hints as openai_hints
