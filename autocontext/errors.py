@@ -24,7 +24,8 @@ A model's failure ends up in a report; a store's failure propagates.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
@@ -113,6 +114,15 @@ class MissingExtraError(AutoContextError, ImportError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the extra {extra!r}: pip install -e '.[{extra}]' in your clone of autocontext")
         self.extra = extra
+
+
+@contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Imports of an optional dependency: raises MissingExtraError where it is missing."""
+    try:
+        yield
+    except ImportError as e:
+        raise MissingExtraError(what, extra) from e
 
 
 def did_you_mean(name: str, known: Collection[str], *, otherwise: str | None = None, likeness: float = 0.6) -> str:

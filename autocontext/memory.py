@@ -36,7 +36,7 @@ from autocontext.flows import Flow, compute, method, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.logs import logger
 from autocontext.flows.threads import in_thread
-from autocontext.formats.blocks import block_first
+from autocontext.formats.compactions import block_first
 from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.formats.refusals import is_too_long, times_too_long
 from autocontext.formats.usage import input_tokens_of, is_summed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from autocontext.compression.telemetry import count_reload
 from autocontext.flows.threads import in_thread
-from autocontext.formats.openai_parts import function_schema
+from autocontext.formats.agent_tools import function_schema
 from autocontext.history import numbering
 from autocontext.history.children import split
 from autocontext.history.log import LEAST_PREFIX

@@ -45,23 +45,20 @@ def follow(
     taken = {*places, *(m.id for m in memory.messages)}
     pointer = 0
     for i, message in enumerate(messages):
-        mark = message.additional_properties.get(MARK)
+        mark, own = message.additional_properties.get(MARK), known.get(id(message))
         if isinstance(mark, Mapping):
-            pointer = max(pointer, int(mark["until"]))
-            placed.append(Placed(message, str(mark["id"])))
-        elif (own := known.get(id(message))) is not None:
+            pointer, own = max(pointer, int(mark["until"])), str(mark["id"])
+        elif own is not None:
             pointer = max(pointer, places[own] + 1)
-            placed.append(Placed(message, own))
-        elif _passing(message, histories):
-            placed.append(Placed(message, None))
-        else:
+        elif not _passing(message, histories):
             [msg] = from_agent_framework([message])
             at = _find(originals, pointer, msg, last=i == len(messages) - 1)
             if at is None:
                 new.append(unique(msg, taken))
+                own = new[-1].id
             else:
-                pointer = at + 1
-            placed.append(Placed(message, new[-1].id if at is None else originals[at].id))
+                pointer, own = at + 1, originals[at].id
+        placed.append(Placed(message, own))
     memory.add_messages(new)
     return placed
 

@@ -8,28 +8,16 @@ model (`usage`) stand among them, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from agent_framework import Content, Message
 
-from autocontext.formats.blocks import (
-    MEDIA,
-    carried_text,
-    carries,
-    each_of,
-    hints,
-    jsonable,
-    remember,
-    source_of,
-    url_of,
-)
-from autocontext.formats.openai_parts import read_function, write_function
+from autocontext.formats.blocks import MEDIA, carried_text, carries, hints_of, source_of, url_of
+from autocontext.formats.objects import each_of, jsonable
+from autocontext.formats.openai_calls import read_function, write_function
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
 
-KEY = "_agent_framework"
-_known = partial(hints, KEY)
-_remember = partial(remember, KEY)
+_known, _remember = hints_of("_agent_framework")
 _ROLES = ("system", "user", "assistant", "tool")
 SILENT = ("usage",)
 
@@ -71,33 +59,30 @@ def _read_content(content: Content) -> Any:
         return ToolResultBlock(id=content.call_id or "", output=output, is_error=failed, metadata=rest)
     block_type = MEDIA.get((content.media_type or "").partition("/")[0]) if content.type in ("data", "uri") else None
     if block_type is not None and content.uri:
-        return block_type(source=source_of(content.uri), metadata=_rest(fields, "uri", keep=content.type))
+        return block_type(source=source_of(content.uri), metadata=_rest(fields, "uri", kind=content.type))
     return TextBlock(text=carried_text(fields, content.type), metadata=_remember(carried=fields))
 
 
 def _read_text(content: Content, fields: dict[str, Any]) -> Any:
     if content.text is None:  # reasoning that only its provider can read
         return ThinkingBlock(thinking="", metadata=_remember(carried=fields))
-    known = _rest(fields, "text")
     if content.type == "text":
-        return TextBlock(text=content.text, metadata=known)
-    return ThinkingBlock(thinking=content.text, metadata=known)
+        return TextBlock(text=content.text, metadata=_rest(fields, "text"))
+    return ThinkingBlock(thinking=content.text, metadata=_rest(fields, "text"))
 
 
 def _read_call(content: Content, fields: dict[str, Any]) -> ToolUseBlock:
-    rest = _rest(fields, "call_id", "name", "arguments")
-    arguments = content.arguments
+    arguments, call_id, name = content.arguments, content.call_id or "", content.name or ""
+    form = {} if isinstance(arguments, Mapping) else {"nothing" if arguments is None else "text": True}
+    known = _rest(fields, "call_id", "name", "arguments", **form)
     if isinstance(arguments, Mapping):
-        value = jsonable(dict(arguments))
-        return ToolUseBlock(id=content.call_id or "", name=content.name or "", input=value, metadata=rest)
-    body = {"name": content.name or "", "arguments": arguments or ""}
-    form = {KEY: {**rest.get(KEY, {}), "nothing" if arguments is None else "text": True}}
-    read = read_function(body, content.call_id or "")
-    return read.model_copy(update={"metadata": {**read.metadata, **rest, **form}})
+        return ToolUseBlock(id=call_id, name=name, input=jsonable(dict(arguments)), metadata=known)
+    read = read_function({"name": name, "arguments": arguments or ""}, call_id)
+    return read.model_copy(update={"metadata": {**read.metadata, **known}})
 
 
-def _rest(fields: Mapping[str, Any], *known: str, keep: str | None = None) -> dict[str, Any]:
-    return _remember(rest={k: v for k, v in fields.items() if k not in ("type", *known)}, kind=keep)
+def _rest(fields: Mapping[str, Any], *known: str, **more: Any) -> dict[str, Any]:
+    return _remember(rest={k: v for k, v in fields.items() if k not in ("type", *known)}, **more)
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -127,22 +112,21 @@ def _write_block(block: Any) -> Content:
     if carried is not None and carries(block, carried_text(carried, carried["type"])):
         return Content.from_dict(thaw(carried))
     if isinstance(block, TextBlock):
-        return Content.from_dict(_of("text", rest, text=block.text))
+        return _content("text", rest, text=block.text)
     if isinstance(block, ThinkingBlock):
-        return Content.from_dict(_of("text_reasoning", rest, text=block.thinking))
+        return _content("text_reasoning", rest, text=block.thinking)
     if isinstance(block, ToolUseBlock):
         arguments = write_function(block)["arguments"] if known.get("text") else thaw(block.input)
         arguments = None if known.get("nothing") and not block.input else arguments
-        return Content.from_dict(_of("function_call", rest, call_id=block.id, name=block.name, arguments=arguments))
+        return _content("function_call", rest, call_id=block.id, name=block.name, arguments=arguments)
     if isinstance(block, ToolResultBlock):
         parts = (TextBlock(text=block.output),) if isinstance(block.output, str) else block.output
         items = [_write_block(part).to_dict() for part in parts]
-        return Content.from_dict(_of("function_result", rest, call_id=block.id, result=block.text, items=items))
-    source = block.source
-    media_type = source.get("media_type") or f"{block.type}/*"
-    kind = known.get("kind") or ("data" if source["type"] == "base64" else "uri")
-    return Content.from_dict({"media_type": media_type, **_of(kind, rest, uri=url_of(block))})
+        return _content("function_result", rest, call_id=block.id, result=block.text, items=items)
+    media_type = block.source.get("media_type") or f"{block.type}/*"
+    kind = known.get("kind") or ("data" if block.source["type"] == "base64" else "uri")
+    return _content(kind, {"media_type": media_type, **rest}, uri=url_of(block))
 
 
-def _of(kind: str, rest: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
-    return {**rest, **fields, "type": kind}
+def _content(kind: str, rest: Mapping[str, Any], **fields: Any) -> Content:
+    return Content.from_dict({**rest, **fields, "type": kind})

@@ -7,19 +7,18 @@ says, so a message that a compression has rewritten is written from its blocks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from agentscope.message import Msg as AgentScopeMsg
 
-from autocontext.formats.blocks import MEDIA, carried_text, carries, each_of, hints, jsonable, remember
+from autocontext.formats.blocks import MEDIA, carried_text, carries, hints_of
+from autocontext.formats.objects import each_of, jsonable
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
 
 KEY = "_agentscope"
 HINT = "hint"
 """The mark of messages that the agent adds for one call of the model: they are shown, and not remembered."""
-_known = partial(hints, KEY)
-_remember = partial(remember, KEY)
+_known, _remember = hints_of(KEY)
 
 
 # --------------------------------------------------------------------------------------------------------- reading

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from agentscope import message as theirs
 
-from autocontext.formats.blocks import MEDIA, carried_text, carries, each_of, hints, jsonable, remember
+from autocontext.formats.blocks import MEDIA, carried_text, carries, hints_of
+from autocontext.formats.objects import each_of, jsonable
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
 
 KEY = "_agentscope"
-_known = partial(hints, KEY)
-_remember = partial(remember, KEY)
+_known, _remember = hints_of(KEY)
 _FAILED = ("error", "denied", "interrupted")
 
 

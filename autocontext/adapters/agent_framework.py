@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
-from autocontext.errors import MissingExtraError
+from autocontext.errors import needs_extra
 from autocontext.flows.logs import logger
 from autocontext.formats.refusals import asent
 from autocontext.formats.sendable import sendable
@@ -26,7 +26,7 @@ from autocontext.memory import AutoContextMemory, learn_usage, offered_tools
 from autocontext.messages import Msg
 from autocontext.tools import INSTRUCTIONS
 
-try:
+with needs_extra("autocontext.adapters.agent_framework", "agent-framework"):
     from agent_framework import (
         ChatContext,
         ChatMiddleware,
@@ -39,8 +39,6 @@ try:
 
     from autocontext.adapters._agent_framework_history import MARK, Placed, follow, shown, unique
     from autocontext.adapters._agent_framework_messages import from_agent_framework, to_agent_framework
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.agent_framework", "agent-framework") from e
 
 __all__ = ["AutoContextCompaction", "from_agent_framework", "to_agent_framework"]
 

@@ -12,20 +12,18 @@ from typing import Any, Self, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
-from autocontext.errors import ConfigError, MissingExtraError, StateError
+from autocontext.errors import ConfigError, StateError, needs_extra
 from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import Msg
 from autocontext.tools import INSTRUCTIONS
 
-try:
+with needs_extra("autocontext.adapters.agentscope_v1", "agentscope1"):
     from agentscope.memory import MemoryBase
     from agentscope.message import Msg as AgentScopeMsg
     from agentscope.message import TextBlock
     from agentscope.tool import ToolResponse
 
     from autocontext.adapters._agentscope_v1_messages import HINT, from_agentscope, marks_of, to_agentscope
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.agentscope_v1", "agentscope1") from e
 
 __all__ = ["AutoContextAgentScopeMemory", "attach", "from_agentscope", "to_agentscope"]
 

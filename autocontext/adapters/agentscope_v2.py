@@ -15,14 +15,14 @@ from typing import Any, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
-from autocontext.errors import MissingExtraError
+from autocontext.errors import needs_extra
 from autocontext.formats.refusals import asent
 from autocontext.formats.usage import with_cached
 from autocontext.memory import AutoContextMemory, learn_usage
 from autocontext.plan import plan_of
 from autocontext.tools import INSTRUCTIONS
 
-try:
+with needs_extra("autocontext.adapters.agentscope_v2", "agentscope"):
     from agentscope.message import AssistantMsg
     from agentscope.message import Msg as AgentScopeMsg
     from agentscope.middleware import MiddlewareBase
@@ -38,8 +38,6 @@ try:
         without_length,
     )
     from autocontext.adapters._agentscope_v2_offloading import AgentOffloader, AutoContextOffloader, serving, tools_of
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.agentscope_v2", "agentscope") from e
 
 __all__ = ["AutoContextMiddleware", "AutoContextOffloader", "from_agentscope", "to_agentscope"]
 
@@ -56,7 +54,6 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
     def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
         self._sessions = Sessions(memory, **options)
         self._has_plan = options.get("plan") is not None
-        self._seen: dict[str, dict[str, int]] = {}
         self.tools: list[ToolBase] = tools_of(self._sessions)
 
     def memory(self, session_id: str = "") -> AutoContextMemory:
@@ -73,7 +70,6 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
     ) -> AsyncGenerator[Any, None]:
         """Equip the agent; at the end keep what it has said."""
         await self._sessions.abegin(agent.state.session_id)
-        self._seen.pop(agent.state.session_id, None)
         for tool in self.tools:
             if await agent.toolkit.get_tool(tool.name) is None:
                 await agent.toolkit.add_tool(tool)
@@ -148,20 +144,13 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
 
     def _follow(self, agent: Any) -> AutoContextMemory:
         """Add what is new in the agent's context, block by block; a call that the user has corrected is read anew."""
-        session = agent.state.session_id
-        memory = self._sessions.of(session)
-        if session not in self._seen:
-            self._seen[session] = seen_blocks(memory.get_original_memory_msgs())
-        seen = self._seen[session]
+        memory = self._sessions.of(agent.state.session_id)
+        seen = seen_blocks(memory.get_original_memory_msgs())
         start, changed = changed_parts(agent.state.context, memory.messages)
         if changed:
             memory.follow((), gone=[m.id for m in changed])
             seen[agent.state.context[-1].id] = start
-        new = from_agentscope(agent.state.context, seen, runtime=agent.injection_config.injection_source)
-        if new:
-            memory.add_messages(new)
-            for id_, until in seen_blocks(new).items():
-                seen[id_] = max(until, seen.get(id_, 0))
+        memory.add_messages(from_agentscope(agent.state.context, seen, runtime=agent.injection_config.injection_source))
         return memory
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Unpack
 from autocontext.adapters._following import first_new, with_guests
 from autocontext.adapters._sessions import Sessions, described
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
-from autocontext.errors import MissingExtraError
+from autocontext.errors import needs_extra
 from autocontext.flows import DoesSteps, Flow, method, operation, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.formats.refusals import sending
@@ -26,7 +26,7 @@ from autocontext.plan import plan_of
 from autocontext.stores.kept import Kept
 from autocontext.tools import INSTRUCTIONS, offers_reload
 
-try:
+with needs_extra("autocontext.adapters.langchain", "langchain"):
     from typing import NotRequired
 
     from langchain.agents.middleware.types import (
@@ -44,8 +44,6 @@ try:
     from langgraph.config import get_config
 
     from autocontext.adapters.langchain_messages import from_langchain, to_langchain
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
 
 
 _MAX_HELD = 200_000
@@ -75,8 +73,6 @@ class AutoContextMiddleware(Openable, DoesSteps, AgentMiddleware):
         super().__init__()
         self._sessions = Sessions(memory, **options)
         self._has_plan = options.get("plan") is not None
-        self._known: tuple[list[Any], tuple[list[Any], list[Any]]] = ([], ([], []))
-        """The schemas of the last request, and what they were made of."""
         self._following = fork_lock()
         self._held: Kept[str, frozenset[str]] = Kept(_MAX_HELD, forgotten=False)
         self.tools: Sequence[BaseTool] = [_tool(tool, self._memory_of) for tool in described(self._sessions.config)]
@@ -113,9 +109,10 @@ class AutoContextMiddleware(Openable, DoesSteps, AgentMiddleware):
         """Call the model with the memory's view; what is refused as too long is made smaller and sent once more."""
 
         def ask() -> Flow[Any]:
-            memory, history = self._prepare(request)
+            memory, history, system = self._prepare(request)
             view = yield method(memory, "get_messages")
-            response = yield operation(handler, handler, self._request(request, history, view, memory.as_sent(view)))
+            messages = _sent(request, history, view, memory.as_sent(view))
+            response = yield operation(handler, handler, request.override(messages=messages, system_message=system))
             learn_usage(memory, view, *_usage(response))
             return response
 
@@ -172,60 +169,49 @@ class AutoContextMiddleware(Openable, DoesSteps, AgentMiddleware):
                 memory.delete_message(at)
             memory.add_messages(_of_thread(messages[start:]))
 
-    def _prepare(self, request: ModelRequest) -> tuple[AutoContextMemory, list[BaseMessage]]:
-        """The memory with all that the history says, which comes with it, and with what else is sent counted."""
+    def _prepare(self, request: ModelRequest) -> tuple[AutoContextMemory, list[BaseMessage], SystemMessage | None]:
+        """The memory with all that the history says, and with what else is sent counted; history and system message."""
         history = _history(request)
         memory = self._follow(request.state, history)
         todos: Any = request.state.get("todos")
         if todos and not self._has_plan:
             memory.attach_plan_note(plan_of("to-do list", ((t["content"], t["status"]) for t in todos)))
         besides = [*(m.text for m in _passing(request, history)), *_longer(request, history, memory.messages)]
-        tools, outputs = self._schemas(request)
-        system = self._system(request)
-        memory.set_overhead("" if system is None else system.text, *besides, *tools, *outputs)
-        return memory, history
-
-    def _request(
-        self, request: ModelRequest, history: list[BaseMessage], view: list[Msg], sent: list[Msg]
-    ) -> ModelRequest:
-        # The state's own messages go where nothing is repaired, and the copies of other middleware in any case.
-        unchanged, said = {id(msg) for msg in view}, {m.id: m for m in history}
-        own = {msg.id: said[msg.id] for msg in sent if id(msg) in unchanged and msg.id in said}
-        own |= _copies(request, said)
-        passing, shown = {id(m) for m in _passing(request, history)}, {msg.id for msg in sent}
-        # Nothing goes between a call and its results: what stood there may be out of view by now.
-        placed = [
-            (m, None if id(m) in passing else str(m.id))
-            for m in request.messages
-            if id(m) in passing or (m.id in shown and not isinstance(m, ToolMessage))
-        ]
-        written = [
-            (msg.id, to_langchain([msg]) if is_compressed(msg) or msg.id not in own else [own[msg.id]]) for msg in sent
-        ]
-        return request.override(messages=with_guests(written, placed), system_message=self._system(request))
-
-    def _system(self, request: ModelRequest) -> SystemMessage | None:
-        """The system message with the instructions for tags at its end, where the request has the reload tool."""
-        system = request.system_message
-        if not offers_reload(self._schemas(request)[0]):
-            return system
-        if system is None:
-            return SystemMessage(content=INSTRUCTIONS)
-        if isinstance(system.content, str):
-            return system.model_copy(update={"content": f"{system.content}\n\n{INSTRUCTIONS}"})
-        return system.model_copy(update={"content": [*system.content, {"type": "text", "text": INSTRUCTIONS}]})
-
-    def _schemas(self, request: ModelRequest) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Those of the tools, and of the final answer."""
         # With a schema for the provider, LangChain makes those of the tools strict, too, which adds to them.
         strict = None if isinstance(request.response_format, ToolStrategy | None) else True
-        known, schemas = self._known
-        given = [request.response_format, *request.tools]
-        if len(known) != len(given) or any(a is not b for a, b in zip(known, given, strict=True)):
-            tools = [convert_to_openai_tool(tool, strict=strict) for tool in request.tools]
-            schemas = tools, _output_schemas(request.response_format)
-            self._known = given, schemas
-        return schemas
+        tools = [convert_to_openai_tool(tool, strict=strict) for tool in request.tools]
+        system = _instructed(request.system_message) if offers_reload(tools) else request.system_message
+        outputs = _output_schemas(request.response_format)
+        memory.set_overhead("" if system is None else system.text, *besides, *tools, *outputs)
+        return memory, history, system
+
+
+def _sent(request: ModelRequest, history: list[BaseMessage], view: list[Msg], sent: list[Msg]) -> list[BaseMessage]:
+    """The messages of the request in which `sent`, made of the view, is the history."""
+    # The state's own messages go where nothing is repaired, and the copies of other middleware in any case.
+    unchanged, said = {id(msg) for msg in view}, {m.id: m for m in history}
+    own = {msg.id: said[msg.id] for msg in sent if id(msg) in unchanged and msg.id in said}
+    own |= _copies(request, said)
+    passing, shown = {id(m) for m in _passing(request, history)}, {msg.id for msg in sent}
+    # Nothing goes between a call and its results: what stood there may be out of view by now.
+    placed = [
+        (m, None if id(m) in passing else str(m.id))
+        for m in request.messages
+        if id(m) in passing or (m.id in shown and not isinstance(m, ToolMessage))
+    ]
+    written = [
+        (msg.id, to_langchain([msg]) if is_compressed(msg) or msg.id not in own else [own[msg.id]]) for msg in sent
+    ]
+    return with_guests(written, placed)
+
+
+def _instructed(system: SystemMessage | None) -> SystemMessage:
+    """The system message with the instructions for tags at its end."""
+    if system is None:
+        return SystemMessage(content=INSTRUCTIONS)
+    if isinstance(system.content, str):
+        return system.model_copy(update={"content": f"{system.content}\n\n{INSTRUCTIONS}"})
+    return system.model_copy(update={"content": [*system.content, {"type": "text", "text": INSTRUCTIONS}]})
 
 
 def _output_schemas(form: Any) -> list[dict[str, Any]]:

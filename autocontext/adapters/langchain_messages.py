@@ -8,23 +8,17 @@ rewritten is written from its blocks. Content parts are read as OpenAI's where t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, carried_text, carries, compaction_block, hints, jsonable, remember
-from autocontext.formats.openai_parts import (
-    is_plain,
-    read_at,
-    read_function,
-    read_part,
-    stand_in,
-    write_function,
-    write_part,
-)
+from autocontext.errors import InvalidMessage, needs_extra
+from autocontext.formats.blocks import MEDIA, carried_text, carries, hints_of
+from autocontext.formats.compactions import compaction_block
+from autocontext.formats.objects import jsonable, read_at
+from autocontext.formats.openai_calls import read_function, write_function
+from autocontext.formats.openai_parts import is_plain, read_part, stand_in, write_part
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, freeze, thaw
 
-try:
+with needs_extra("autocontext.adapters.langchain", "langchain"):
     from langchain_core.messages import (
         AIMessage,
         BaseMessage,
@@ -36,11 +30,8 @@ try:
         ToolMessage,
         message_chunk_to_message,
     )
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
 
-KEY = "_langchain"
-_known = partial(hints, KEY)
+_known, _keep = hints_of("_langchain")
 _ROLES: dict[type[BaseMessage], str] = {
     HumanMessage: "user",
     AIMessage: "assistant",
@@ -175,7 +166,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _remember(**values: Any) -> dict[str, Any]:
-    return remember(KEY, **{k: _jsonable(v) for k, v in values.items()})
+    return _keep(**{k: _jsonable(v) for k, v in values.items()})
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -224,15 +215,11 @@ def _write_result(msg: Msg, block: ToolResultBlock, index: int) -> ToolMessage:
 def _write_content(blocks: Sequence[Any], shape: Any, *, role: str) -> Any:
     """The content: in parts where it came in parts, or where a text cannot hold it."""
     shown = [b for b in blocks if not isinstance(b, ThinkingBlock | ToolUseBlock) or {"part", "own"} & _known(b).keys()]
-    if shape == "parts" or not all(map(_plain, shown)):
+    if shape == "parts" or not all(is_plain(b) and not _known(b) for b in shown):
         if role == "assistant" and shape != "parts":
             return "\n".join(map(stand_in, (b for b in shown if not isinstance(b, ThinkingBlock | ToolUseBlock))))
         return [_write_part(b) for b in shown]
     return "\n".join(b.text for b in shown)
-
-
-def _plain(block: Any) -> bool:
-    return isinstance(block, TextBlock) and is_plain(block) and not _known(block)
 
 
 def _write_part(block: Any) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autocontext import __version__
-from autocontext.errors import AutoContextError, MissingExtraError
+from autocontext.errors import AutoContextError, needs_extra
 from autocontext.flows import Flow, compute
 from autocontext.formats.agent_tools import AgentTool
 from autocontext.memories import memory_tools
@@ -25,13 +25,11 @@ from autocontext.suite import AutoContext
 from autocontext.text.quoting import quoted
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
-try:
+with needs_extra("autocontext.adapters.mcp_server", "mcp"):
     from anyio import wrap_file
     from mcp import types
     from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.mcp_server", "mcp") from e
 
 if TYPE_CHECKING:
     from autocontext.content.store import ContentStore

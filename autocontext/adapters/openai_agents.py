@@ -29,14 +29,14 @@ from typing import Any, NamedTuple, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
-from autocontext.errors import ConfigError, MissingExtraError
+from autocontext.errors import ConfigError, needs_extra
 from autocontext.formats.call_ids import with_own_ids
 from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.memory import AutoContextMemory, in_log, learn_usage, offered_tools
 from autocontext.messages import Msg, ToolUseBlock, is_compressed
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
-try:
+with needs_extra("autocontext.adapters.openai_agents", "openai-agents"):
     from agents import (
         Agent,
         AgentHooks,
@@ -53,8 +53,6 @@ try:
         SessionSettings,
     )
     from agents.run import CallModelData, ModelInputData
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.openai_agents", "openai-agents") from e
 
 _NOT_WORDS = ("id", "status", "type", "phase")
 """Keys in which the SDK's copy of an item may differ from the item."""

@@ -45,9 +45,7 @@ class MemoryOptions(TypedDict, total=False):
 
 def refuse_unknown(owner: str, names: Iterable[str], known: Collection[str]) -> None:
     """Raise ConfigError for the first name that is not known, with the way that is meant."""
-    for name in names:
-        if name in known:
-            continue
+    for name in (name for name in names if name not in known):
         hint = did_you_mean(name, known)
         if name == "window":
             hint = "pass it to `open`, or config=AutoContextConfig.for_window(...)"

@@ -17,13 +17,13 @@ from typing import Any, Unpack
 from autocontext.adapters._following import first_new
 from autocontext.adapters._sessions import Sessions, described
 from autocontext.adapters.options import MemoryOptions, Openable, with_memory_options
-from autocontext.errors import MissingExtraError
+from autocontext.errors import needs_extra
 from autocontext.memory import AutoContextMemory, learn_usage
 from autocontext.messages import Msg, is_compressed
 from autocontext.stores.kept import Kept
 from autocontext.tools import INSTRUCTIONS, offers_reload
 
-try:
+with needs_extra("autocontext.adapters.pydantic_ai", "pydantic-ai"):
     from pydantic_ai import RetryModelRequest, RunContext, Tool
     from pydantic_ai.capabilities import AbstractCapability, WrapToolExecuteHandler
     from pydantic_ai.exceptions import ToolFailedError, ToolRetryError
@@ -44,8 +44,6 @@ try:
         read_one,
         to_pydantic_ai,
     )
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.pydantic_ai", "pydantic-ai") from e
 
 _MAX_RUNS = 1_000
 """Runs whose messages are held as they were read; of the others, they are read again."""
@@ -131,11 +129,8 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         results[call.tool_call_id] = []
         try:
             result = await handler(args)
-        except ToolRetryError as e:
-            results[call.tool_call_id] = [e.tool_retry]
-            raise
-        except ToolFailedError as e:
-            results[call.tool_call_id] = [e.tool_failed]
+        except (ToolRetryError, ToolFailedError) as e:
+            results[call.tool_call_id] = [e.tool_retry if isinstance(e, ToolRetryError) else e.tool_failed]
             raise
         results[call.tool_call_id] = returned(call, result)
         return result

@@ -13,25 +13,23 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import groupby
 from typing import Any
 
-from autocontext.errors import MissingExtraError
-from autocontext.formats.blocks import MEDIA, Media, carried_text, carries, compaction_block, hints, remember
-from autocontext.formats.openai_parts import read_function, stand_in, write_function
+from autocontext.errors import needs_extra
+from autocontext.formats.blocks import MEDIA, Media, carried_text, carries, hints_of
+from autocontext.formats.compactions import compaction_block
+from autocontext.formats.openai_calls import read_function, write_function
+from autocontext.formats.openai_parts import stand_in
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
 
-try:
+with needs_extra("autocontext.adapters.pydantic_ai", "pydantic-ai"):
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
-except ImportError as e:
-    raise MissingExtraError("autocontext.adapters.pydantic_ai", "pydantic-ai") from e
 
 KEY = "_pydantic_ai"
 _OF_URLS = {"force_download": False, "vendor_metadata": None, "media_type": None}
 """What the framework writes of every address: an address in a tool's return without all of it is no file, but data."""
-_known = partial(hints, KEY)
-_remember = partial(remember, KEY)
+_known, _remember = hints_of(KEY)
 
 
 # --------------------------------------------------------------------------------------------------------- reading

@@ -9,7 +9,7 @@ from autocontext.content.paging import PAGE_CHARS, window
 from autocontext.content.records import Page
 from autocontext.content.store import ContentStore, checked_content_store
 from autocontext.flows.threads import in_thread
-from autocontext.formats.openai_parts import function_schema
+from autocontext.formats.agent_tools import function_schema
 from autocontext.stores.checks import whole_or
 
 DEFAULT_LENGTH = 5_000

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from autocontext import flows
 from autocontext.errors import AutoContextError
-from autocontext.formats.openai_parts import function_schema
 
 
 class AgentTool(ABC):
@@ -47,3 +46,9 @@ class AgentTool(ABC):
     @abstractmethod
     def _steps(self, arguments: dict[str, Any]) -> flows.Flow[str]:
         """Do what these arguments ask for, which the tool has, and return the answer."""
+
+
+def function_schema(name: str, description: str, properties: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    """A tool as an OpenAI function schema; `properties` are its parameters, in JSON Schema."""
+    parameters = {"type": "object", "properties": properties, "required": list(required)}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}

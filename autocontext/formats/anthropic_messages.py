@@ -10,36 +10,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
 from autocontext.formats.anthropic_rules import EMPTY, blocks_of, keep_marks, results_first, user_first
-from autocontext.formats.blocks import block_first, carried_text, carries, compaction_block, file_mark, hints, remember
+from autocontext.formats.blocks import carried_text, carries, file_mark, hints, hints_of
 from autocontext.formats.call_ids import named_results, with_own_ids
-from autocontext.formats.openai_parts import kind_of, put_back, read_all, read_at, read_each, rest, stand_in, text_at
+from autocontext.formats.compactions import block_first, compaction_block
+from autocontext.formats.objects import kind_of, put_back, read_all, read_at, read_each, rest, text_at
+from autocontext.formats.openai_parts import stand_in
 from autocontext.formats.strict import allowed, strict_anthropic
 from autocontext.messages import (
     ANTHROPIC_HINTS,
     WIRE_HINTS,
-    AudioBlock,
     ImageBlock,
     Msg,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    VideoBlock,
     as_messages,
     is_rewritten,
     thaw,
 )
 
-KEY = ANTHROPIC_HINTS
-_known = partial(hints, KEY)
-_remember = partial(remember, KEY)
+_known, _remember = hints_of(ANTHROPIC_HINTS)
 _ABOUT_THE_TEXT = ("citations",)
 """Keys about the exact words of a text: wrong next to a text that a compression has replaced."""
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -223,7 +220,7 @@ def _write_block(block: Any, lost: Collection[str]) -> dict[str, Any] | None:
     known = _known(block)
     if "whole" in known and carries(block, _text_of(known["whole"])):
         return put_back({}, known["whole"])
-    body = _body(block, lost)
+    body = _body(block, known, lost)
     return None if body is None else put_back(body, known.get("rest") or _cached(block), lost)
 
 
@@ -233,23 +230,19 @@ def _cached(block: Any) -> Mapping[str, Any]:
     return {"cache_control": extra["cache_control"]} if isinstance(extra, Mapping) and "cache_control" in extra else {}
 
 
-def _body(block: Any, lost: Collection[str]) -> dict[str, Any] | None:
-    known = _known(block)
-    body: dict[str, Any] | None = None
+def _body(block: Any, known: Mapping[str, Any], lost: Collection[str]) -> dict[str, Any] | None:
     if isinstance(block, TextBlock):
         # The API refuses a text without any characters: one that came in is sent as it was.
-        body = {"type": "text", "text": block.text} if block.text or known else None
-    elif isinstance(block, ThinkingBlock):
-        body = {"type": "thinking", "thinking": block.thinking} if known.get("own") else None
-    elif isinstance(block, ToolUseBlock):
-        body = {"type": "tool_use", "id": block.id, "name": block.name, "input": thaw(block.input)}
-    elif isinstance(block, ToolResultBlock):
-        body = _result(block, lost)
-    elif isinstance(block, ImageBlock):
-        body = {"type": "image", "source": put_back(thaw(block.source), known.get("inner"))}
-    elif isinstance(block, AudioBlock | VideoBlock):
-        body = {"type": "text", "text": stand_in(block)}  # the API takes neither
-    return body
+        return {"type": "text", "text": block.text} if block.text or known else None
+    if isinstance(block, ThinkingBlock):
+        return {"type": "thinking", "thinking": block.thinking} if known.get("own") else None
+    if isinstance(block, ToolUseBlock):
+        return {"type": "tool_use", "id": block.id, "name": block.name, "input": thaw(block.input)}
+    if isinstance(block, ToolResultBlock):
+        return _result(block, lost)
+    if isinstance(block, ImageBlock):
+        return {"type": "image", "source": put_back(thaw(block.source), known.get("inner"))}
+    return {"type": "text", "text": stand_in(block)}  # the API takes neither sound nor video
 
 
 def _result(block: ToolResultBlock, lost: Collection[str]) -> dict[str, Any]:

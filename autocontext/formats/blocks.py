@@ -1,4 +1,4 @@
-"""What all readers and writers of messages share: hints, media by address, compactions, values that JSON can hold.
+"""What all readers and writers of messages share: hints, media by address, what is carried along.
 
 What our messages and blocks have no field for stands in their metadata, under a key that each format has for itself:
 the hints. They never repeat what a block says, so one whose text was replaced is written with its new text.
@@ -8,36 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias
 
-from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
-
-from autocontext.errors import InvalidMessage
-from autocontext.messages import (
-    COMPACTION,
-    ENCRYPTED,
-    FILE,
-    AudioBlock,
-    Block,
-    ImageBlock,
-    Msg,
-    TextBlock,
-    VideoBlock,
-    compacted_by,
-    is_pinned,
-    texts_in,
-)
+from autocontext.messages import COMPACTION, FILE, AudioBlock, Block, ImageBlock, Msg, TextBlock, VideoBlock, texts_in
 from autocontext.tokens.media import described, described_file, media_tokens
 
-T = TypeVar("T")
 Media: TypeAlias = ImageBlock | AudioBlock | VideoBlock
 MEDIA: Final[Mapping[str, type[Media]]] = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}
 """By the first half of their media type, which is also the block's own type."""
 
-UNREADABLE = "[An earlier part of this conversation, encrypted by the provider that compacted it: not readable here]"
-"""What another provider reads in the place of an encrypted compaction whose originals are not known."""
 _DATA_URL = re.compile(r"data:([^;,][^,]*?);base64,(.*)", re.DOTALL)
 """The media type is with its parameters, so that `url_of` writes the same address."""
 _DATA = re.compile(r"data:[^\s,]*,.*|[A-Za-z0-9+/_=-]{256,}", re.DOTALL)
@@ -45,30 +26,6 @@ _SAYS_NOTHING = ("type", "kind", "part_kind", "id", "status", "cache_control", "
 """Of a part that is carried along."""
 _FILES = ("file", "input_file", "document", "image_generation_call")
 """Types of parts and items that hold a file, of which only its name is read."""
-_PARSED = {"parsed": True, "parsed_arguments": True, "parsed_output": True}
-_CALL = {**_PARSED, "index": True, "function": {"parsed_arguments": True}}
-_NOT_SENT: Final[Any] = {**_CALL, "tool_calls": {"__all__": _CALL}, "content": {"__all__": _PARSED}}
-"""Keys that the SDKs add when they parse or stream. The APIs refuse them, and `tool_calls` that are empty."""
-
-
-def without_objects(item: Any) -> Any:
-    """A message of a provider's SDK, or a dict that holds such objects, as the dict to send back."""
-    if isinstance(item, BaseModel):
-        sent = item.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=_NOT_SENT, warnings=False)
-        return {key: value for key, value in sent.items() if value or key != "tool_calls"}
-    if isinstance(item, list | tuple) and any(isinstance(part, BaseModel) for part in item):
-        return [without_objects(part) for part in item]
-    if type(item) is dict and any(isinstance(value, BaseModel | list | tuple) for value in item.values()):
-        return {key: without_objects(value) for key, value in item.items()}
-    return item
-
-
-def each_of(messages: Iterable[T], kind: type[T], name: str) -> Iterator[T]:
-    """A framework's messages as they are. Raises InvalidMessage naming the index of what is none."""
-    for i, message in enumerate(messages):
-        if not isinstance(message, kind):
-            raise InvalidMessage(f"messages[{i}] is a {type(message).__name__}, not an {name}")
-        yield message
 
 
 def hints(key: str, value: Msg | Block) -> Mapping[str, Any]:
@@ -81,6 +38,11 @@ def remember(key: str, /, **values: Any) -> dict[str, Any]:
     """Metadata that holds these hints; {} when there is nothing to remember."""
     kept = {k: v for k, v in values.items() if v is not None and v != {} and v is not False}
     return {key: kept} if kept else {}
+
+
+def hints_of(key: str) -> tuple[Callable[[Msg | Block], Mapping[str, Any]], Callable[..., dict[str, Any]]]:
+    """`hints` and `remember` of the format with this key."""
+    return partial(hints, key), partial(remember, key)
 
 
 def carried_text(part: Mapping[str, Any], kind: object, name: object = None) -> str:
@@ -140,53 +102,6 @@ def _or_data(text: str) -> str:
     return f"({len(text):,} characters of data)" if _DATA.fullmatch(text) else text
 
 
-def compaction_block(item: Mapping[str, Any], metadata: Mapping[str, Any]) -> TextBlock:
-    """A provider's compaction: Claude's has a text, OpenAI's is encrypted; `metadata` carries it as it came.
-
-    One without either is a compaction that failed, which Claude's API takes back and passes over.
-    """
-    text, encrypted = item.get("content"), item.get("encrypted_content")
-    if isinstance(text, str) and text:
-        return TextBlock(text=text, metadata={**metadata, COMPACTION: "anthropic"})
-    if isinstance(encrypted, str) and encrypted and "content" not in item:
-        return TextBlock(text=UNREADABLE, metadata={**metadata, COMPACTION: "openai", ENCRYPTED: len(encrypted)})
-    return TextBlock(text="[compaction]", metadata=metadata)
-
-
-def block_first(messages: Sequence[Msg]) -> list[Msg]:
-    """The messages as Claude takes them if the last compaction among them is its own: it must come first.
-
-    System messages stay before it, where they are sent apart; pinned ones and their exchanges follow it, so that the
-    model reads them. What else stands before it is left out, as the API reads nothing of it.
-    """
-    at = next((i for i in range(len(messages) - 1, -1, -1) if compacted_by(messages[i])), -1)
-    if at < 0 or compacted_by(messages[at]) != "anthropic":
-        return list(messages)
-    msg = messages[at]
-    first = max(i for i, block in enumerate(msg.content) if COMPACTION in block.metadata)
-    exchanges = _exchanges(messages[:at])
-    pinned = {exchange for exchange, m in zip(exchanges, messages, strict=False) if is_pinned(m)}
-    kept = [m for exchange, m in zip(exchanges, messages, strict=False) if exchange in pinned and m.role != "system"]
-    head = [m for m in messages[:at] if m.role == "system"]
-    if not kept:
-        cut = msg.model_copy(update={"content": msg.content[first:]}) if first else msg
-        return [*head, cut, *messages[at + 1 :]]
-    alone = msg.model_copy(update={"id": f"{msg.id}.0", "content": (msg.content[first],)})
-    rest = msg.model_copy(update={"id": f"{msg.id}.1", "content": msg.content[first + 1 :]})
-    return [*head, alone, *kept, *([rest] if rest.content else []), *messages[at + 1 :]]
-
-
-def _exchanges(messages: Sequence[Msg]) -> list[int]:
-    """For each message the index of the first of its exchange: ids of calls may be used again in later ones."""
-    first = list(range(len(messages)))
-    calls: dict[str, int] = {}
-    for i, m in enumerate(messages):
-        for result in m.tool_results:
-            first[i] = first[calls.get(result.id, i)]
-        calls.update((use.id, i) for use in m.tool_uses)
-    return first
-
-
 def source_of(url: str) -> dict[str, Any]:
     """The source of a media block that an address or a data URL stands for."""
     match = _DATA_URL.fullmatch(url)
@@ -197,8 +112,3 @@ def url_of(block: Media) -> str:
     """A media block's address, or its data as a URL."""
     source = block.source
     return str(source["url"]) if source["type"] == "url" else f"data:{source['media_type']};base64,{source['data']}"
-
-
-def jsonable(value: Any) -> Any:
-    """A value as JSON can hold it; of an object that it cannot hold, what can be said of it."""
-    return to_jsonable_python(value, fallback=repr, bytes_mode="base64")

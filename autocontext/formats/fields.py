@@ -17,112 +17,94 @@ _REPLY_KEYS = "id type model usage stop_reason stop_sequence stop_details contai
 """What replies say of themselves, beside their message."""
 
 # ----------------------------------------------------------------------------------------- OpenAI chat and compatible
-_PART = "prompt_cache_breakpoint cache_control"
+_PART = "cache_control:dict prompt_cache_breakpoint"
 """`cache_control`: OpenRouter, DashScope, LiteLLM."""
-_CACHED: Any = {"cache_control": dict, "prompt_cache_breakpoint": fields("mode! ttl", each=str)}
-_TEXT = fields(f"type! text! {_PART}", text=str, **_CACHED)
-_URL = fields("url! detail format", url=str, detail=_DETAIL, format=str)
+_CACHED: Any = {"prompt_cache_breakpoint": fields("mode!:str ttl:str")}
+_TEXT = fields(f"type! text!:str {_PART}", **_CACHED)
+_URL = fields("url!:str detail format:str", detail=_DETAIL)
+_SOUND = fields("data!:str format!:str")
+_FILE = fields("file_data:str file_id:str filename:str format:str")
 _CHAT_PARTS: Final = {
     "text": _TEXT,
     "image_url": fields(f"type! image_url! {_PART}", image_url=(_URL, str), **_CACHED),
-    "input_audio": fields(f"type! input_audio! {_PART}", input_audio=fields("data! format!", each=str), **_CACHED),
-    "file": fields(f"type! file! {_PART}", file=fields("file_data file_id filename format", each=str), **_CACHED),
+    "input_audio": fields(f"type! input_audio! {_PART}", input_audio=_SOUND, **_CACHED),
+    "file": fields(f"type! file! {_PART}", file=_FILE, **_CACHED),
     # Of vLLM, DashScope, Mistral and others.
-    "video_url": fields(f"type! video_url! {_PART}", video_url=(fields("url! fps", url=str), str), **_CACHED),
-    "audio_url": fields(f"type! audio_url! {_PART}", audio_url=(fields("url!", url=str), str), **_CACHED),
+    "video_url": fields(f"type! video_url! {_PART}", video_url=(fields("url!:str fps"), str), **_CACHED),
+    "audio_url": fields(f"type! audio_url! {_PART}", audio_url=(fields("url!:str"), str), **_CACHED),
     "video": fields(f"type! video! fps {_PART}", **_CACHED),
     "document_url": fields(f"type! document_url! document_name {_PART}", **_CACHED),
 }
-_REFUSAL: Final = fields("type! refusal!", refusal=str)
+_REFUSAL: Final = fields("type! refusal!:str")
 _SYSTEM: Final = fields("role! content! name cache_control", content=(str, [Kinds({"text": _TEXT})]), name=_NAME)
 _MORE_OF_CALLS = "extra_content provider_specific_fields thought_signature"
 """Gemini's signatures of thoughts, as its own and LiteLLM's endpoints give and want them."""
 _SILENT_IN_CALLS = "index parsed parsed_arguments"
-_FUNCTION: Final = fields(f"name! arguments! {_MORE_OF_CALLS}", silent=_SILENT_IN_CALLS, name=str, arguments=str)
+_FUNCTION: Final = fields(f"name!:str arguments!:str {_MORE_OF_CALLS}", silent=_SILENT_IN_CALLS)
 CALL: Final = Kinds(
     {
-        "function": fields(f"id! function! type {_MORE_OF_CALLS}", silent=_SILENT_IN_CALLS, id=str, function=_FUNCTION),
-        "custom": fields("type! id! custom!", silent=_SILENT_IN_CALLS, id=str, custom=fields("name! input!", each=str)),
+        "function": fields(f"id!:str function! type {_MORE_OF_CALLS}", silent=_SILENT_IN_CALLS, function=_FUNCTION),
+        "custom": fields("type! id!:str custom!", silent=_SILENT_IN_CALLS, custom=fields("name!:str input!:str")),
     },
     usual="function",
 )
 _ASSISTANT: Final = fields(
-    "role! content name refusal audio tool_calls function_call reasoning_content reasoning reasoning_details "
-    "thinking_blocks provider_specific_fields extra_content images prefix partial cache_control",
+    "role! content name refusal audio tool_calls function_call reasoning_content:str reasoning:str "
+    "reasoning_details:list thinking_blocks:list provider_specific_fields:dict extra_content:dict images:list "
+    "prefix:bool partial:bool cache_control:dict",
     silent=f"{_REPLY_KEYS} annotations parsed",
     content=(None, str, [Kinds({"text": _TEXT, "refusal": _REFUSAL, "thinking": fields("type! thinking! closed")})]),
     name=_NAME,
     refusal=(None, str),
-    audio=fields("id!", silent="data expires_at transcript", id=str),
+    audio=fields("id!:str", silent="data expires_at transcript"),
     tool_calls=[CALL],
     function_call=_FUNCTION,
-    reasoning_content=str,
-    reasoning=str,
-    reasoning_details=list,
-    thinking_blocks=list,
-    provider_specific_fields=dict,
-    extra_content=dict,
-    images=list,
-    prefix=bool,
-    partial=bool,
-    cache_control=dict,
 )
+_SHOWN: Any = {"content": (str, [Kinds(_CHAT_PARTS)]), "name": _NAME}
 CHAT: Final[dict[str, Fields]] = {
     "system": _SYSTEM,
     "developer": _SYSTEM,
-    "user": fields("role! content! name cache_control", content=(str, [Kinds(_CHAT_PARTS)]), name=_NAME),
+    "user": fields("role! content! name cache_control", **_SHOWN),
     "assistant": _ASSISTANT,
     # Some services take images in results; `to_openai` of a memory shows them after the results.
-    "tool": fields(
-        "role! tool_call_id! content! name cache_control",
-        content=(str, [Kinds(_CHAT_PARTS)]),
-        tool_call_id=str,
-        name=_NAME,
-    ),
-    "function": fields("role! name! content!", content=(None, str, [Kinds({"text": _TEXT})]), name=str),
+    "tool": fields("role! tool_call_id!:str content! name cache_control", **_SHOWN),
+    "function": fields("role! name!:str content!", content=(None, str, [Kinds({"text": _TEXT})])),
 }
 
 # ----------------------------------------------------------------------------------------------------- Responses API
 _OUTPUT_PARTS: Final = {
-    "output_text": fields(
-        "type! text! annotations logprobs", silent="parsed", text=str, annotations=list, logprobs=list
-    ),
+    "output_text": fields("type! text!:str annotations:list logprobs:list", silent="parsed"),
     "refusal": _REFUSAL,
 }
-_FILE: Any = dict.fromkeys(("detail", "file_data", "file_id", "file_url", "filename"), str)
 _INPUT_PARTS: Final = {
-    "input_text": fields("type! text! prompt_cache_breakpoint", text=str, **_CACHED),
-    "input_image": fields(
-        "type! image_url file_id detail prompt_cache_breakpoint", image_url=str, file_id=str, detail=_DETAIL, **_CACHED
-    ),
+    "input_text": fields("type! text!:str prompt_cache_breakpoint", **_CACHED),
+    "input_image": fields("type! image_url:str file_id:str detail prompt_cache_breakpoint", detail=_DETAIL, **_CACHED),
     "input_file": fields(
-        "type! detail file_data file_id file_url filename prompt_cache_breakpoint", **_FILE, **_CACHED
+        "type! detail:str file_data:str file_id:str file_url:str filename:str prompt_cache_breakpoint", **_CACHED
     ),
 }
 _MESSAGE_ID = re.compile("msg.*", re.DOTALL)
 _STATUS = frozenset({"in_progress", "completed", "incomplete"})
-_ITEM: Any = {"status": _STATUS, "phase": str, "type": frozenset({"message"}), "id": _MESSAGE_ID}
-RESPONSES_OUTPUT: Final = fields("role! content! type id status phase", content=(str, [Kinds(_OUTPUT_PARTS)]), **_ITEM)
-RESPONSES_INPUT: Final = fields("role! content! type id status phase", content=(str, [Kinds(_INPUT_PARTS)]), **_ITEM)
+_ITEM: Any = {"status": _STATUS, "type": frozenset({"message"}), "id": _MESSAGE_ID}
+_MESSAGE = "role! content! type id status phase:str"
+RESPONSES_OUTPUT: Final = fields(_MESSAGE, content=(str, [Kinds(_OUTPUT_PARTS)]), **_ITEM)
+RESPONSES_INPUT: Final = fields(_MESSAGE, content=(str, [Kinds(_INPUT_PARTS)]), **_ITEM)
 _CALL_ID: Any = {"id": re.compile("fc.*", re.DOTALL), "status": _STATUS}
-_OUTPUT: Any = (str, [Kinds(_INPUT_PARTS)])
+_OUTPUT: Any = {"output": (str, [Kinds(_INPUT_PARTS)])}
 _TEXTS: Any = dict.fromkeys(("id", "call_id", "status", "server_label", "container_id", "approval_request_id"), str)
 """Of the service's own items, the fields that are texts; what else they hold is its own affair."""
 ITEMS: Final = Kinds(
     {
         "function_call": fields(
-            "type! call_id! name! arguments! async id caller namespace status",
+            "type! call_id!:str name!:str arguments!:str async id caller namespace status",
             silent="parsed_arguments",
-            call_id=str,
-            name=str,
-            arguments=str,
             **_CALL_ID,
         ),
         "function_call_output": fields(
-            "type! output! call_id id caller name namespace status", call_id=str, output=_OUTPUT, **_CALL_ID
+            "type! output! call_id:str id caller name namespace status", **_OUTPUT, **_CALL_ID
         ),
-        "custom_tool_call_output": fields("type! call_id! output! id caller", call_id=str, output=_OUTPUT),
-        "item_reference": fields("id! type", id=str),
+        "custom_tool_call_output": fields("type! call_id!:str output! id caller", **_OUTPUT),
+        "item_reference": fields("id!:str type"),
         # The service's own: what it wrote, it takes back.
         **{
             kind: fields(f"type! {words}", **_TEXTS)
@@ -164,61 +146,49 @@ ITEMS: Final = Kinds(
 # --------------------------------------------------------------------------------------------------------- Anthropic
 _SOURCE: Final = Kinds(
     {
-        "url": fields("type! url!", url=str),
-        "base64": fields("type! media_type! data!", each=str),
-        "text": fields("type! media_type! data!", each=str),
+        "url": fields("type! url!:str"),
+        "base64": fields("type! media_type!:str data!:str"),
+        "text": fields("type! media_type!:str data!:str"),
         "content": fields("type! content!"),
-        "file": fields("type! file_id!", file_id=str),
+        "file": fields("type! file_id!:str"),
     }
 )
 _SILENT = "parsed parsed_output"
 _IMAGE: Final = fields(
-    "type! source! cache_control transformations",
+    "type! source! cache_control:dict transformations:dict",
     source=_SOURCE,
-    cache_control=dict,
-    transformations=dict,
     hint='; for OpenAI write {"type": "image_url", "image_url": {"url": "..."}}',
 )
-_DOCUMENT: Final = fields(
-    "type! source! cache_control citations context title", source=_SOURCE, cache_control=dict, context=str, title=str
-)
-_CLAUDE_TEXT: Final = fields(
-    "type! text! cache_control citations", silent=_SILENT, text=str, cache_control=dict, citations=list
-)
-_SEARCH_RESULT: Final = fields("type! content! source! title! cache_control citations", source=str, title=str)
+_NAMED = "id!:str name!:str input!:dict"
+_ANSWERED = "tool_use_id! content! cache_control caller"
+_SHOWN_BLOCKS: Final = {
+    "text": fields("type! text!:str cache_control:dict citations:list", silent=_SILENT),
+    "image": _IMAGE,
+    "document": fields("type! source! cache_control:dict citations context:str title:str", source=_SOURCE),
+    "search_result": fields("type! content! source!:str title!:str cache_control citations"),
+}
 RESULT_BLOCKS: Final = Kinds(
     {
-        "text": _CLAUDE_TEXT,
-        "image": _IMAGE,
-        "document": _DOCUMENT,
-        "search_result": _SEARCH_RESULT,
-        "tool_reference": fields("type! tool_name! cache_control", tool_name=str),
+        **_SHOWN_BLOCKS,
+        "tool_reference": fields("type! tool_name!:str cache_control"),
         "browser_state": fields("type! tabs! cache_control state_changes"),
     }
 )
-_NAMED: Any = {"id": str, "name": str, "input": dict}
-_ANSWERED = "tool_use_id! content! cache_control caller"
 BLOCKS: Final = Kinds(
     {
-        "text": _CLAUDE_TEXT,
-        "image": _IMAGE,
-        "document": _DOCUMENT,
-        "search_result": _SEARCH_RESULT,
-        "thinking": fields("type! thinking! signature!", silent=_SILENT, thinking=str, signature=str),
-        "redacted_thinking": fields("type! data!", data=str),
-        "tool_use": fields("type! id! name! input! cache_control caller toolset_name", silent=_SILENT, **_NAMED),
+        **_SHOWN_BLOCKS,
+        "thinking": fields("type! thinking!:str signature!:str", silent=_SILENT),
+        "redacted_thinking": fields("type! data!:str"),
+        "tool_use": fields(f"type! {_NAMED} cache_control caller toolset_name", silent=_SILENT),
         "tool_result": fields(
-            "type! tool_use_id! content is_error cache_control toolset_name",
-            tool_use_id=str,
+            "type! tool_use_id!:str content is_error:bool cache_control:dict toolset_name",
             content=(str, [RESULT_BLOCKS]),
-            is_error=bool,
-            cache_control=dict,
         ),
         "compaction": fields("type! content encrypted_content signature tool_changes cache_control"),
-        "server_tool_use": fields("type! id! name! input! cache_control caller", **_NAMED),
-        "mcp_tool_use": fields("type! id! name! input! server_name! cache_control", **_NAMED),
+        "server_tool_use": fields(f"type! {_NAMED} cache_control caller"),
+        "mcp_tool_use": fields(f"type! {_NAMED} server_name! cache_control"),
         "mcp_tool_result": fields("type! tool_use_id! content is_error cache_control"),
-        "container_upload": fields("type! file_id! cache_control", file_id=str),
+        "container_upload": fields("type! file_id!:str cache_control"),
         "tool_addition": fields("type! tool! cache_control"),
         "tool_removal": fields("type! tool! cache_control"),
         "mcp_tool_listing": fields("type! mcp_server_name! tools!"),

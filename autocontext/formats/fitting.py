@@ -11,23 +11,25 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from autocontext.errors import InvalidMessage, did_you_mean, short
-from autocontext.formats.openai_parts import kind_of
+from autocontext.formats.objects import kind_of
 
 ANY: Final = object()
 """The shape of whatever the service itself has written, and takes back."""
 _NEAR = 0.75
 _LISTED = 12
 _NOUNS: Final[Mapping[Any, str]] = {str: "a string", bool: "true or false", dict: "an object", list: "a list"}
+_SHAPES: Final[Mapping[str, Any]] = {"": ANY, **{kind.__name__: kind for kind in _NOUNS}}
+"""By their names in `fields`."""
 
 
 @dataclass(frozen=True)
 class Fields:
     """An object with these fields; the `silent` ones stand in replies only, and are left out without a word."""
 
-    needed: Mapping[str, Any]
-    others: Mapping[str, Any]
-    silent: frozenset[str] = frozenset()
-    hint: str = ""
+    shapes: Mapping[str, Any]
+    needed: Collection[str]
+    silent: Collection[str]
+    hint: str
     """What to write instead, when a field is missing."""
 
 
@@ -39,12 +41,13 @@ class Kinds:
     usual: str = ""
 
 
-def fields(words: str, *, each: Any = ANY, silent: str = "", hint: str = "", **shapes: Any) -> Fields:
-    """Fields by their names, "text! name", those with ! needed; of the shape `each` where none is given."""
-    named = {word.rstrip("!"): word.endswith("!") for word in words.split()}
-    shape = {name: shapes.get(name, str if name == "type" else each) for name in named}
-    needed = {name: shape[name] for name, needed in named.items() if needed}
-    return Fields(needed, {n: s for n, s in shape.items() if n not in needed}, frozenset(silent.split()), hint)
+def fields(words: str, *, silent: str = "", hint: str = "", **shapes: Any) -> Fields:
+    """Fields by their names and shapes, "text!:str name:str", those with ! needed; ANY without a shape."""
+    named = [word.partition(":") for word in words.split()]
+    needed = [name.rstrip("!") for name, _, _ in named if name.endswith("!")]
+    given = {"type": str, **shapes}
+    shape = {name.rstrip("!"): given.get(name.rstrip("!"), _SHAPES[kind]) for name, _, kind in named}
+    return Fields(shape, needed, silent.split(), hint)
 
 
 @dataclass
@@ -96,16 +99,15 @@ class Fitting:
         return self._object(value, shape.by_type[kind], at)
 
     def _object(self, value: Mapping[str, Any], shape: Fields, at: str) -> Any:
-        names = {*shape.needed, *shape.others}
         fitted: dict[str, Any] = {}
         for key, inner in value.items():
             place = f"{at}.{key}" if at else str(key)
-            if key in names:
+            if key in shape.shapes:
                 self._field(fitted, key, inner, shape, place)
             elif key in self.known:
                 fitted[key] = inner
             elif key not in shape.silent:
-                self._unknown_field(key, names.difference(value), place)
+                self._unknown_field(key, shape.shapes.keys() - value, place)
         for key in shape.needed:
             if key not in fitted:
                 place = f"{at}.{key}" if at else key
@@ -113,16 +115,14 @@ class Fitting:
         return fitted
 
     def _field(self, fitted: dict[str, Any], key: str, value: Any, shape: Fields, at: str) -> None:
-        if key in shape.needed:
-            fitted[key] = self.fit(value, shape.needed[key], at)
-            return
-        own = shape.others[key]
-        if value is None and not _is(None, own) and own is not ANY:
+        own = shape.shapes[key]
+        needed = key in shape.needed
+        if value is None and not needed and not _is(None, own):
             return  # as the SDKs dump what is not there
         try:
             fitted[key] = self.fit(value, own, at)
         except InvalidMessage:
-            if not self.repair and not (isinstance(own, re.Pattern) and isinstance(value, str)):
+            if needed or (not self.repair and not (isinstance(own, re.Pattern) and isinstance(value, str))):
                 raise
             self.unsent[at] = None
 

@@ -18,27 +18,9 @@ from pydantic import BaseModel
 from autocontext.errors import InvalidMessage
 from autocontext.formats.blocks import Media
 from autocontext.formats.call_ids import named_results
-from autocontext.formats.openai_parts import (
-    Part,
-    hints,
-    is_plain,
-    kind_of,
-    object_at,
-    put_back,
-    read_all,
-    read_at,
-    read_call,
-    read_each,
-    read_function,
-    read_part,
-    remember,
-    rest,
-    stand_in,
-    text_at,
-    write_call,
-    write_function,
-    write_part,
-)
+from autocontext.formats.objects import kind_of, object_at, put_back, read_all, read_at, read_each, rest, text_at
+from autocontext.formats.openai_calls import read_call, read_function, write_call, write_function
+from autocontext.formats.openai_parts import Part, hints, is_plain, read_part, remember, stand_in, write_part
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, is_rewritten
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -124,8 +106,7 @@ def _read_assistant(message: Mapping[str, Any]) -> tuple[list[Any], list[Any], s
         after.extend(read_each(calls, "tool_calls", read_call))
     if message.get("function_call") is not None:
         used.add("function_call")
-        block = read_at("function_call", _read_legacy_call, object_at(message, "function_call"))
-        after.append(block.model_copy(update={"metadata": remember(legacy=True, **hints(block))}))
+        after.append(read_at("function_call", _read_legacy_call, object_at(message, "function_call")))
     return before, after, used
 
 
@@ -139,7 +120,7 @@ def _read_shown(message: Mapping[str, Any]) -> Iterator[TextBlock]:
 
 
 def _read_legacy_call(body: Mapping[str, Any]) -> ToolUseBlock:
-    return read_function(body, legacy_id(text_at(body, "name")))
+    return read_function(body, legacy_id(text_at(body, "name")), legacy=True)
 
 
 def legacy_id(name: str) -> str:

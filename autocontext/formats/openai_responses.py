@@ -11,30 +11,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import carried_text, carries, compaction_block, file_mark, hints, source_of, url_of
+from autocontext.formats.blocks import carried_text, carries, file_mark, hints_of, source_of, url_of
 from autocontext.formats.call_ids import named_results
-from autocontext.formats.openai_parts import (
-    kind_of,
-    put_back,
-    read_all,
-    read_at,
-    read_each,
-    read_function,
-    rest,
-    stand_in,
-    text_at,
-    write_function,
-)
+from autocontext.formats.compactions import compaction_block
+from autocontext.formats.objects import kind_of, put_back, read_all, read_at, read_each, rest, text_at
+from autocontext.formats.openai_calls import read_function, write_function
+from autocontext.formats.openai_parts import hints as openai_hints
+from autocontext.formats.openai_parts import remember as openai_remember
+from autocontext.formats.openai_parts import stand_in
 from autocontext.messages import (
     ENCRYPTED,
     RESPONSES_HINTS,
-    WIRE_HINTS,
     ImageBlock,
     Msg,
     TextBlock,
@@ -47,7 +39,7 @@ from autocontext.messages import (
 )
 
 KEY = RESPONSES_HINTS
-_known = partial(hints, KEY)
+_known, _ = hints_of(KEY)
 _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 _OTHERS = ("user", "system", "developer")
 """Roles of what the model has not put out."""
@@ -90,26 +82,29 @@ def _read(item: Mapping[str, Any]) -> list[Any] | Msg:
     if kind == "function_call":
         call = read_function(item, text_at(item, "call_id"))
         # `read_function` keeps unknown keys under its own hints; here they belong to the item.
-        form = {k: v for k, v in hints(WIRE_HINTS, call).items() if k != "inner"}
-        known = _hints({"item": rest(item, ("type", "call_id", "name", "arguments"))}, form)
-        return [ToolUseBlock(id=call.id, name=call.name, input=call.input, metadata=known)]
+        form = {k: v for k, v in openai_hints(call).items() if k != "inner"}
+        own = {"item": rest(item, ("type", "call_id", "name", "arguments"))}
+        return [call.model_copy(update={"metadata": {KEY: own, **openai_remember(**form)}})]
     paired = isinstance(kind, str) and isinstance(item.get("call_id"), str)
     # The service runs a `program` itself: it and its output are carried along.
     if paired and kind.endswith("_output") and kind != "program_output":
         return _read_message(item) if "role" in item else _read_result(item)
     if paired and kind.endswith("_call"):
         inner = rest(item, ("type", "call_id", "id", "status"))
-        return [ToolUseBlock(id=item["call_id"], name=kind, input=inner, metadata=_hints({"kind": rest(item, inner)}))]
+        known = {KEY: {"kind": rest(item, inner)}}
+        return [ToolUseBlock(id=item["call_id"], name=kind, input=inner, metadata=known)]
     return [_read_carried(item, kind)]
 
 
 def _read_carried(item: Mapping[str, Any], kind: Any) -> Any:
     """A block for an item that is carried along as it is."""
-    whole = _hints({"whole": rest(item, ())})
+    whole = {KEY: {"whole": rest(item, ())}}
     if kind == "reasoning":
         parts = item.get("summary") if isinstance(item.get("summary"), list) else []
         said = [str(p.get("text") or "") for p in parts or () if isinstance(p, Mapping)]
-        return ThinkingBlock(thinking="\n".join(said), metadata=whole | _encrypted(item))
+        encrypted = item.get("encrypted_content")
+        hidden = {ENCRYPTED: len(encrypted)} if isinstance(encrypted, str) and encrypted else {}
+        return ThinkingBlock(thinking="\n".join(said), metadata=whole | hidden)
     if kind in ("compaction", "compaction_summary"):
         return compaction_block(item, whole)
     return TextBlock(text=_text_of_item(item), metadata=whole | file_mark(item))
@@ -119,25 +114,12 @@ def _text_of_item(item: Mapping[str, Any]) -> str:
     return carried_text(item, item.get("type") or "item")
 
 
-def _encrypted(item: Mapping[str, Any]) -> dict[str, Any]:
-    encrypted = item.get("encrypted_content")
-    return {ENCRYPTED: len(encrypted)} if isinstance(encrypted, str) and encrypted else {}
-
-
-def _hints(own: Mapping[str, Any], openai: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    metadata = {KEY: dict(own)}
-    return {**metadata, WIRE_HINTS: dict(openai)} if openai else metadata
-
-
 def _read_spoken(item: Mapping[str, Any]) -> list[Any]:
     """One block for each part of an assistant's message; the first one remembers the item."""
     parts, shape = _read_parts(item)
-    first: dict[str, Any] = {"item": rest(item, ("role", "content")), "shape": shape}
-    blocks = parts or [TextBlock(text="")]
-    head = blocks[0]
-    known = {**first, **(head.metadata.get(KEY) or {}), **({} if parts else {"nothing": True})}
-    blocks[0] = head.model_copy(update={"metadata": {**head.metadata, KEY: known}})
-    return blocks
+    head, *others = parts or [TextBlock(text="", metadata={KEY: {"nothing": True}})]
+    known = {"item": rest(item, ("role", "content")), "shape": shape, **_known(head)}
+    return [head.model_copy(update={"metadata": {**head.metadata, KEY: known}}), *others]
 
 
 def _read_message(item: Mapping[str, Any]) -> Msg:
@@ -283,7 +265,7 @@ def _kind_of(use: ToolUseBlock) -> str:
     """The type of the item that stands for a call."""
     if "kind" in _known(use):
         return use.name
-    return "custom_tool_call" if hints(WIRE_HINTS, use).get("custom") else "function_call"
+    return "custom_tool_call" if openai_hints(use).get("custom") else "function_call"
 
 
 def _write_said(msg: Msg) -> Iterator[dict[str, Any]]:
@@ -379,7 +361,10 @@ def _write_result(block: ToolResultBlock, call: _Call, lost: Collection[str]) ->
         # The first: what a second result of the call has said stands below it, and is no JSON.
         item["output"] = json.JSONDecoder().raw_decode(block.text)[0]
     elif shape == "screenshot":
-        item["output"] = _write_screenshot(block)
+        item["output"] = None
+        if image := _image_in(block):
+            shot = {"type": "computer_screenshot", "image_url": url_of(image)}
+            item["output"] = put_back(shot, _known(image).get("rest"))
     elif shape != "missing":
         output = [TextBlock(text=block.output)] if isinstance(block.output, str) and block.output else block.output
         blocks = [b for b in output if not isinstance(b, str | ThinkingBlock)]
@@ -389,9 +374,3 @@ def _write_result(block: ToolResultBlock, call: _Call, lost: Collection[str]) ->
 
 def _image_in(block: ToolResultBlock) -> ImageBlock | None:
     return next((b for b in block.output if isinstance(b, ImageBlock)), None)
-
-
-def _write_screenshot(block: ToolResultBlock) -> dict[str, Any] | None:
-    if (image := _image_in(block)) is None:
-        return None
-    return put_back({"type": "computer_screenshot", "image_url": url_of(image)}, _known(image).get("rest"))

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage, short
 from autocontext.formats.anthropic_messages import from_anthropic
-from autocontext.formats.blocks import without_objects
 from autocontext.formats.fields import BLOCKS, ITEMS
+from autocontext.formats.objects import without_objects
 from autocontext.formats.openai_chat import from_openai
 from autocontext.formats.openai_responses import from_responses
 from autocontext.formats.strict import SDK_FIELDS, check, unknown

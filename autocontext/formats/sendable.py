@@ -67,8 +67,6 @@ def _with_reasoning(msgs: list[Msg]) -> list[Msg]:
 
 def _fits_json(value: Any) -> bool:
     if isinstance(value, str):
-        if value.isascii():
-            return True
         try:
             value.encode()
         except UnicodeEncodeError:

@@ -45,16 +45,14 @@ def check(item: Mapping[str, Any], format_: str, at: str) -> list[str]:
 def unknown(item: Mapping[str, Any], format_: str) -> list[str]:
     """The names of fields and types of an SDK's object that the tables do not have."""
     fitting = Fitting(repair=True)
+    kinds: list[Any] = []
     try:
         fitting.fit(_whole(item), _shape(item, format_), "")
     except InvalidMessage:
-        kinds = [item.get("type"), *(part.get("type") for part in _parts(item))]
-        return [*(k for k in kinds if isinstance(k, str)), *_names(fitting)]
-    return _names(fitting)
-
-
-def _names(fitting: Fitting) -> list[str]:
-    return [place.rpartition(".")[2] for place in fitting.unsent]
+        content = item.get("content")
+        parts = content if isinstance(content, list | tuple) else ()
+        kinds = [part.get("type") for part in (item, *parts) if isinstance(part, Mapping)]
+    return [*(k for k in kinds if isinstance(k, str)), *(place.rpartition(".")[2] for place in fitting.unsent)]
 
 
 def _shape(item: Mapping[str, Any], format_: str) -> Fields | Kinds:
@@ -72,11 +70,6 @@ def _whole(item: Mapping[str, Any]) -> Mapping[str, Any]:
     key = "output" if str(item.get("type")).endswith("call_output") else "content"
     empty = item.get("role") in ("tool", "function") or key == "output"
     return {**item, key: ""} if empty and item.get(key) is None else item
-
-
-def _parts(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    content = item.get("content")
-    return [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
 
 
 def allowed(messages: Iterable[Msg]) -> frozenset[str]:
@@ -144,7 +137,7 @@ def _chat_part(part: Any, role: str, fitting: Fitting) -> Any:
     if isinstance(part, Mapping) and part.get("type") == "image_url" and isinstance(part.get("image_url"), str):
         part = {**part, "image_url": {"url": part["image_url"]}}  # Mistral's form; Mistral takes OpenAI's, too
     shown: Any = CHAT["assistant" if role == "assistant" else "user" if role == "user" else "system"]
-    return _part(part, shown.others.get("content") or shown.needed["content"], "text", fitting)
+    return _part(part, shown.shapes["content"], "text", fitting)
 
 
 def _part(part: Any, content: Any, text_type: str, fitting: Fitting) -> Any:
@@ -160,8 +153,7 @@ def _part(part: Any, content: Any, text_type: str, fitting: Fitting) -> Any:
 
 def _with_address(image: dict[str, Any]) -> dict[str, Any] | None:
     """The image as services take it; None where they refuse its address or data."""
-    holder = image["image_url"] if image["type"] == "image_url" else image
-    key = "url" if image["type"] == "image_url" else "image_url"
+    holder, key = (image["image_url"], "url") if image["type"] == "image_url" else (image, "image_url")
     if holder.get(key) is None:  # a file's id
         return image
     address = image_address(holder[key])
@@ -251,7 +243,7 @@ def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any] | None:
         text_type = "output_text" if item.get("role") == "assistant" else "input_text"
         value = item.get(key)
         if isinstance(value, list | tuple):
-            parts = [_part(_typed(part, text_type), fields.needed[key], text_type, fitting) for part in value]
+            parts = [_part(_typed(part, text_type), fields.shapes[key], text_type, fitting) for part in value]
             item = {**item, key: parts or ""}
         elif value is None:
             item = {**item, key: ""}

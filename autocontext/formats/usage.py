@@ -21,7 +21,6 @@ _OF_SERVICE = frozenset(
     }
 )  # fmt: skip
 """Kinds of the parts of an answer that stand for a tool which the service has run."""
-_KEYS = ("prompt_tokens", "input_tokens", *_BESIDE)
 
 
 def input_tokens_of(usage: Any) -> int:
@@ -31,10 +30,9 @@ def input_tokens_of(usage: Any) -> int:
     """
     tokens = usage
     if not isinstance(usage, int):
-        given = usage if isinstance(usage, Mapping) else {key: getattr(usage, key, None) for key in _KEYS}
-        tokens = given.get("prompt_tokens")
+        tokens = _field(usage, "prompt_tokens")
         if tokens is None:
-            tokens = with_cached(given.get("input_tokens"), (given.get(key) for key in _BESIDE))
+            tokens = with_cached(_field(usage, "input_tokens"), (_field(usage, key) for key in _BESIDE))
     if not isinstance(tokens, int):
         raise InvalidMessage(
             f"record_usage: {short(usage)} has no count of input tokens; pass the reply's usage, or the number"

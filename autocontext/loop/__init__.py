@@ -48,16 +48,7 @@ def run(
     the results that are there are stored.
     The user's message "/compact the billing bug" condenses the context instead; the answer says what came of it.
     """
-    agent = _Agent(client, memory, tools, max_steps, {"model": model, **options})
-    if (done := _given(memory) or compact(memory)) is not None:
-        return done
-    for _ in range(max_steps):
-        answer = agent.sent()
-        reply, calls = agent.add(message_of(answer), getattr(answer, "usage", None))
-        if calls is None:
-            return reply.text
-        calls.run()
-    raise agent.without_answer()
+    return _Agent(client, memory, tools, max_steps, {"model": model, **options}).answer()
 
 
 def stream(
@@ -66,7 +57,7 @@ def stream(
 ) -> Iterator[str]:  # fmt: skip
     """`run` that yields the model's text as it comes, also what the model says before it calls tools."""
     agent = _Agent(client, memory, tools, max_steps, {"model": model, **options})
-    if (done := _given(memory) or compact(memory)) is not None:
+    if (done := agent.done()) is not None:
         yield done
         return
     for _ in range(max_steps):
@@ -86,15 +77,7 @@ async def arun(
 ) -> str:  # fmt: skip
     """`run` for asynchronous callers: coroutine functions are awaited, other tools run in threads."""
     agent = await in_thread(lambda: _Agent(client, memory, tools, max_steps, {"model": model, **options}))
-    if (done := _given(memory) or await acompact(memory)) is not None:
-        return done
-    for _ in range(max_steps):
-        answer = await agent.asent()
-        reply, calls = await in_thread(partial(agent.add, message_of(answer), getattr(answer, "usage", None)))
-        if calls is None:
-            return reply.text
-        await calls.arun()
-    raise agent.without_answer()
+    return await agent.aanswer()
 
 
 async def astream(
@@ -103,7 +86,7 @@ async def astream(
 ) -> AsyncIterator[str]:  # fmt: skip
     """`stream` for asynchronous callers."""
     agent = await in_thread(lambda: _Agent(client, memory, tools, max_steps, {"model": model, **options}))
-    if (done := _given(memory) or await acompact(memory)) is not None:
+    if (done := await agent.adone()) is not None:
         yield done
         return
     for _ in range(max_steps):
@@ -118,11 +101,7 @@ async def astream(
     raise agent.without_answer()
 
 
-def _given(memory: AutoContextMemory) -> str | None:
-    """The answer with which the memory ends, if it does: there is nothing to ask."""
-    view = memory.messages
-    text = view[-1].text if view and is_final_reply(view[-1]) else ""
-    return text if text.strip() else None
+_COMPACT = re.compile(r"\s*/compact(?:\s+(.*))?", re.DOTALL)
 
 
 class _Agent(DoesSteps):
@@ -143,6 +122,41 @@ class _Agent(DoesSteps):
         form = fixed.get("response_format")
         besides = [*self._tools.schemas, *([form] if isinstance(form, Mapping) else [])]
         memory.set_overhead(INSTRUCTIONS, *besides)  # sent with each request, so it counts
+
+    def _answer(self) -> Flow[str]:
+        """The steps of `run`."""
+        if (done := (yield from self._done())) is not None:
+            return done
+        for _ in range(self._steps):
+            answer = yield from self._sent()
+            reply, calls = yield from compute(partial(self.add, message_of(answer), getattr(answer, "usage", None)))
+            if calls is None:
+                return reply.text
+            yield method(calls, "run")
+        raise self.without_answer()
+
+    answer, aanswer = sync_and_async(_answer)
+
+    def _done(self) -> Flow[str | None]:
+        """The answer if there is nothing to ask: that with which the memory ends, or what came of a /compact."""
+        view = self._memory.messages
+        if view and is_final_reply(view[-1]) and view[-1].text.strip():
+            return view[-1].text
+        focus = yield from compute(self._take_command)
+        if focus is None:
+            return None
+        return told((yield method(self._memory, "compress_if_needed", force=True, focus=focus)))
+
+    done, adone = sync_and_async(_done)
+
+    def _take_command(self) -> str | None:
+        """What stands behind /compact, which leaves the view: it is nothing for the model to answer."""
+        view = self._memory.messages
+        command = _COMPACT.fullmatch(view[-1].text) if view and is_user_turn(view[-1]) else None
+        if command is None:
+            return None
+        self._memory.delete_message(len(view) - 1)
+        return (command[1] or "").strip()
 
     def _look(self) -> None:
         """Remember what is in view: the next reply answers that."""
@@ -202,28 +216,3 @@ class _Agent(DoesSteps):
         return AutoContextError(
             f"loop: no answer after {self._steps} requests; the memory has all of them: run it again"
         )
-
-
-_COMPACT = re.compile(r"\s*/compact(?:\s+(.*))?", re.DOTALL)
-
-
-def compact(memory: AutoContextMemory) -> str | None:
-    """Condense the context if the user's last message says so; what came of it, None for any other message."""
-    focus = _take_command(memory)
-    return None if focus is None else told(memory.compress_if_needed(force=True, focus=focus))
-
-
-async def acompact(memory: AutoContextMemory) -> str | None:
-    """`compact` for asynchronous callers."""
-    focus = await in_thread(lambda: _take_command(memory))
-    return None if focus is None else told(await memory.acompress_if_needed(force=True, focus=focus))
-
-
-def _take_command(memory: AutoContextMemory) -> str | None:
-    """What stands behind /compact, which leaves the view: it is nothing for the model to answer."""
-    view = memory.messages
-    command = _COMPACT.fullmatch(view[-1].text) if view and is_user_turn(view[-1]) else None
-    if command is None:
-        return None
-    memory.delete_message(len(view) - 1)
-    return (command[1] or "").strip()

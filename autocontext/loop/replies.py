@@ -16,10 +16,8 @@ _TEXTS = ("content", "reasoning_content", "refusal")
 
 def creating(client: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
     """The client's call. Raises ConfigError for what is no client, and for options that a loop sets itself."""
-    create: Callable[..., Any] | None = getattr(
-        getattr(getattr(client, "chat", None), "completions", None), "create", None
-    )
-    if create is None or not callable(create):
+    create: object = getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)
+    if not callable(create):
         raise ConfigError(f"client must be a client of the openai package, such as OpenAI() (got {short(client)})")
     if ours := sorted(options.keys() & {"messages", "stream"}):
         raise ConfigError(

@@ -60,16 +60,17 @@ class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession
     def _call(self, client: requests.Session, request: ModelRequest) -> Any:
         from dashscope import Generation
 
-        return Generation.call(api_key=self._key.get_secret_value(), session=client, **self._arguments(request))
+        return Generation.call(**self._arguments(client, request))
 
     async def _acall(self, client: aiohttp.ClientSession, request: ModelRequest) -> Any:
         from dashscope import AioGeneration
 
-        key = self._key.get_secret_value()
-        return await AioGeneration.call(api_key=key, session=client, **self._arguments(request))
+        return await AioGeneration.call(**self._arguments(client, request))
 
-    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
+    def _arguments(self, client: object, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
+            "api_key": self._key.get_secret_value(),
+            "session": client,
             "model": self.model,
             "messages": chat_messages(request),
             "result_format": "message",

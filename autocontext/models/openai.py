@@ -70,11 +70,10 @@ class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
     def _connection(self) -> dict[str, Any]:
         return {"base_url": self.base_url, "timeout": self.timeout, "max_retries": self.max_retries}
 
-    def _call(self, client: OpenAI, request: ModelRequest) -> Any:
+    def _call(self, client: OpenAI | AsyncOpenAI, request: ModelRequest) -> Any:
         return client.chat.completions.create(**self._arguments(request, str(client.base_url)))
 
-    async def _acall(self, client: AsyncOpenAI, request: ModelRequest) -> Any:
-        return await client.chat.completions.create(**self._arguments(request, str(client.base_url)))
+    _acall = _call  # of an asynchronous client it is awaited
 
     def _arguments(self, request: ModelRequest, address: str) -> dict[str, Any]:
         arguments: dict[str, Any] = {"model": self.model, "messages": chat_messages(request), **self._settings}

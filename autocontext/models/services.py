@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import SecretStr
 
@@ -101,11 +101,7 @@ def reply_text(content: Any) -> str:
     return _THOUGHTS.sub("", content).strip() if isinstance(content, str) else ""
 
 
-class _Closable(Protocol):
-    def close(self) -> Any: ...
-
-
-Client = TypeVar("Client", bound=_Closable)
+Client = TypeVar("Client")
 AsyncClient = TypeVar("AsyncClient")
 
 
@@ -193,7 +189,8 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
     def close(self) -> None:
         """Close the connections of `complete`; a later call opens new ones."""
         with self._lock:
-            client, self._client = self._client, None
+            client: Any = self._client
+            self._client = None
         if client is not None:
             client.close()
 

@@ -16,7 +16,6 @@ from autocontext.content.file_tool import FileContentTool
 from autocontext.content.objects import ObjectContentStore
 from autocontext.content.pruning import aprune_messages
 from autocontext.formats.refusals import asent
-from autocontext.loop import acompact
 from autocontext.memories import MemoryInjector
 from autocontext.models import ExtractiveModel
 from autocontext.models.callable import CallableModel
@@ -212,7 +211,6 @@ CALLS: dict[str, dict[str, Call]] = {
     "ExtractiveModel": {"acomplete": lambda _: ExtractiveModel().acomplete(QUESTION)},
     "functions": {
         "aprune_messages": lambda d: aprune_messages(MESSAGES[:12], store=d.context.content, namespace="user:ann"),
-        "acompact": lambda d: acompact(d.memory),
         "asent": lambda d: asent(d.memory.aget_messages, lambda: d.memory),
     },
 }

@@ -17,7 +17,8 @@ from openai.types.responses.response_input_item_param import ItemReference
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import carried_text, without_objects
+from autocontext.formats.blocks import carried_text
+from autocontext.formats.objects import without_objects
 from autocontext.formats.openai_chat import from_openai, to_openai
 from autocontext.formats.openai_responses import from_responses, to_responses
 from tests.every_part import instances, members, name_of

@@ -26,11 +26,11 @@ def unknown(annotation: Any, shape: Any, at: str) -> Iterator[str]:
                 yield f"{at}: {annotation.__name__}"
             return
         for name, kind in hints(annotation).items():
-            found = [s for s in shapes if name in {*s.needed, *s.others}]
+            found = [s for s in shapes if name in s.shapes]
             if not found:
                 yield f"{at}.{name}"
             for s in found:
-                yield from unknown(kind, {**s.needed, **s.others}[name], f"{at}.{name}")
+                yield from unknown(kind, s.shapes[name], f"{at}.{name}")
         return
     for one in get_args(annotation):
         if not isinstance(one, str):
@@ -72,4 +72,4 @@ def test_no_field_of_openai_s_request_types_is_missing() -> None:
 
 def test_every_table_has_the_type_it_stands_under() -> None:
     tables: list[Mapping[str, Fields]] = [ITEMS.by_type]
-    assert all("type" in {*f.needed, *f.others} for table in tables for f in table.values())
+    assert all("type" in f.shapes for table in tables for f in table.values())

@@ -595,7 +595,7 @@ def with_part(part: Any) -> dict[str, Any]:
         ({**GOOD, "x": {1, 2}}, "messages[1].x: x is a set"),
         ({**GOOD, "x": {1: 2}}, "messages[1].x: key 1 in x is not a string"),
         (with_part({"type": "text", "text": "x", "y": object()}), "messages[1].content[0].y: y is a object"),
-        ({**GOOD, "x": TOO_DEEP}, "messages[1].x: holds JSON nested deeper"),
+        ({**GOOD, "x": TOO_DEEP}, "messages[1].x: is nested more than 100 levels deep"),
     ],
 )
 def test_a_bad_message_is_named_in_one_line(bad: Any, said: str) -> None:

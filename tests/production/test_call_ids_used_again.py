@@ -13,7 +13,7 @@ from autocontext import AutoContextMemory, ContextOffloadTool, Msg, ToolResultBl
 from autocontext.adapters.openai_chat import to_openai
 from autocontext.content.pruning import prune_messages
 from autocontext.content.store import SqliteContentStore
-from autocontext.formats.blocks import block_first
+from autocontext.formats.compactions import block_first
 from autocontext.formats.sendable import sendable
 from autocontext.sessions import SessionState, StateOptimizer
 from autocontext.testing import assistant, tool_call, tool_exchange, tool_result, user

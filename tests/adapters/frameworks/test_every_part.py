@@ -27,7 +27,7 @@ from autocontext.adapters.openai_agents import AutoContextSession
 from autocontext.adapters.pydantic_ai_messages import from_pydantic_ai, to_pydantic_ai
 from autocontext.formats.anthropic_messages import from_anthropic, to_anthropic
 from autocontext.formats.anthropic_rules import keep_marks
-from autocontext.formats.blocks import without_objects
+from autocontext.formats.objects import without_objects
 from tests.every_part import OMIT, instances, members
 from tests.kept_parts import Kept, check_kept
 
