@@ -108,20 +108,22 @@ class InjectionBlock:
         self.dropped.append(DroppedFact(chosen.id, chosen.score, "budget"))
 
 
-def add_guaranteed(block: InjectionBlock, facts: Sequence[RankedFact], budget: int) -> list[RankedFact]:
-    """Add facts of guaranteed categories up to their own budget; returns those that do not fit."""
-    spent, leftover = 0, []
+def add_guaranteed(
+    block: InjectionBlock, facts: Sequence[RankedFact], categories: Collection[str], budget: int
+) -> list[RankedFact]:
+    """Add facts of guaranteed categories up to their own budget; returns the others and those that do not fit."""
+    others = []
     for ranked in facts:
-        line = ranked.fact.line
-        cost = block.cost(line)
-        if block.is_repeat(ranked):
+        if ranked.fact.category not in categories:
+            others.append(ranked)
+        elif block.is_repeat(ranked):
             block.drop(ranked, "repeat")
-        elif cost <= min(budget - spent, block.left):
-            spent += cost
-            block.take(ranked, line, guaranteed=True)
+        elif (cost := block.cost(ranked.fact.line)) <= min(budget, block.left):
+            budget -= cost
+            block.take(ranked, ranked.fact.line, guaranteed=True)
         else:
-            leftover.append(ranked)
-    return leftover
+            others.append(ranked)
+    return others
 
 
 def add_sections(block: InjectionBlock, sections: dict[str, str], facts: Sequence[RankedFact]) -> None:

@@ -106,7 +106,6 @@ def compose(
     else:
         for one in ranked:
             block.drop(one, "budget")
-    block.settle()
     return block.text, _report(block, settings)
 
 
@@ -150,13 +149,10 @@ def _worthy(
 def _fill(
     block: InjectionBlock, sections: dict[str, str], facts: list[RankedFact], settings: InjectionSettings
 ) -> None:
-    guaranteed = [r for r in facts if r.fact.category in settings.guaranteed_categories]
-    leftover_ids = {id(r) for r in add_guaranteed(block, guaranteed, settings.guaranteed_token_budget)}
-    added_ids = {id(r) for r in guaranteed} - leftover_ids
-    others = [r for r in facts if id(r) not in added_ids]
+    guaranteed = settings.guaranteed_categories
+    others = add_guaranteed(block, facts, guaranteed, settings.guaranteed_token_budget)
     add_sections(block, sections, others)
-    never_cut = settings.guaranteed_categories
-    add_facts(block, others, strict_order=settings.strict_order, most=settings.max_facts, never_cut=never_cut)
+    add_facts(block, others, strict_order=settings.strict_order, most=settings.max_facts, never_cut=guaranteed)
     if not settings.strict_order and settings.max_facts is None:
         refill(block, others)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
@@ -54,9 +54,9 @@ class _Postings:
     def update(self, id: str, text: str | None) -> None:  # noqa: A002 (the protocol's name)
         """Add a text, replace the one under this id, or remove it (None); then an unknown id is ignored."""
         for feature in self._features.get(id, ()):
-            strengths = self._lists.get(feature, {})
-            strengths.pop(id, None)
-            if not strengths:
+            holders = self._lists.get(feature, {})
+            holders.pop(id, None)
+            if not holders:
                 self._lists.pop(feature, None)
         if text is None:
             self._features.pop(id, None)
