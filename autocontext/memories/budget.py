@@ -159,13 +159,13 @@ def add_facts(
     Repeats and facts beyond `most` are dropped. A fact that would take more than half of the budget is shortened, but
     for those of `never_cut` categories.
     """
-    misses, ended, others = 0, False, 0
+    misses, others, tries = 0, 0, 1 if strict_order else _TRIES
     for ranked in facts:
         if most is not None and others >= most:
             block.drop(ranked, "over max_facts")
             continue
-        if ended or misses >= _TRIES:
-            block.drop(ranked, "after one that did not fit" if ended else "budget")
+        if misses >= tries:
+            block.drop(ranked, "after one that did not fit" if strict_order else "budget")
             continue
         if block.is_repeat(ranked):
             block.drop(ranked, "repeat")
@@ -182,7 +182,7 @@ def add_facts(
             misses, others = 0, others + 1
             block.take(ranked, line, is_cut=too_large)
             continue
-        misses, ended = misses + 1, strict_order
+        misses += 1
         block.drop(ranked, "budget")
     block.settle()
 

@@ -75,22 +75,25 @@ def _fact(key: str, content: str, category: str, confidence: float, error: str) 
 def sections_of(document: Mapping[str, Any]) -> dict[str, str]:
     """The text of each section that is not empty, by heading."""
     sections: dict[str, str] = {}
-    for key, (heading, labels) in SECTIONS.items():
-        section = document.get(key)
-        if not isinstance(section, Mapping):
-            continue
-        lines = [
-            f"- {label}: {_plain(text)}" for name, label in labels.items() if (text := summary_of(section.get(name)))
-        ]
-        if lines:
-            sections[heading] = "\n".join([f"{heading}:", *lines])
+    for key, name, text, _ in summaries_of(document):
+        heading, labels = SECTIONS[key]
+        sections[heading] = f"{sections.get(heading, f'{heading}:')}\n- {labels[name]}: {_plain(text)}"
     return sections
 
 
-def summary_of(value: Any) -> str:
-    """The text of a section's entry, of any form; "" if it has none."""
-    text = value.get("summary") if isinstance(value, Mapping) else value
-    return text.strip() if isinstance(text, str) else ""
+def summaries_of(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Any]]:
+    """The summaries that are not empty: key, name and text, and when it was updated, as the document says it."""
+    for key, (_, labels) in SECTIONS.items():
+        for name in labels:
+            entry = object_of(document.get(key)).get(name)
+            text, at = (entry.get("summary"), entry.get("updatedAt")) if isinstance(entry, Mapping) else (entry, None)
+            if isinstance(text, str) and text.strip():
+                yield key, name, text.strip(), at
+
+
+def object_of(value: Any) -> Mapping[str, Any]:
+    """An object of a document; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _label(category: str) -> str:

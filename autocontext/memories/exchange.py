@@ -13,7 +13,7 @@ from typing import Any
 from autocontext.errors import InvalidMemory, StateError, StoreCorruptError
 from autocontext.memories import statements
 from autocontext.memories.changes import confirmed
-from autocontext.memories.document import SECTIONS, summary_of
+from autocontext.memories.document import SECTIONS, summaries_of
 from autocontext.memories.records import Memory, as_number, checked, iso, millis, storable
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.memories.updating import apply_update, ids_to_remove
@@ -63,17 +63,7 @@ def read_document(source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
 
 def sections_in(document: Mapping[str, Any], now: int) -> dict[str, tuple[str, int]]:
     """The summaries that are not empty, by name ("user.workContext"), with their times."""
-    sections: dict[str, tuple[str, int]] = {}
-    for key, (_, labels) in SECTIONS.items():
-        section = document.get(key)
-        if not isinstance(section, Mapping):
-            continue
-        for name in labels:
-            entry = section.get(name)
-            if summary := summary_of(entry):
-                at = entry.get("updatedAt") if isinstance(entry, Mapping) else None
-                sections[f"{key}.{name}"] = (storable(summary), _moment(at, now))
-    return sections
+    return {f"{key}.{name}": (storable(text), _moment(at, now)) for key, name, text, at in summaries_of(document)}
 
 
 def take_in(

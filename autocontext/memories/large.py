@@ -12,9 +12,9 @@ import sys
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from autocontext.errors import StoreCorruptError, StoreError
 from autocontext.memories import statements
@@ -273,10 +273,12 @@ class MemoryBlock:
         return cls(ids, lengths, categories, [(utf8(vocabulary), *rest) for vocabulary, *rest in parts])
 
 
+_HeldBy: TypeAlias = Callable[[MemoryBlock, str], Counter[int]]
+"""`MemoryBlock.holders` or `containing`."""
+
+
 def _tags(text: str) -> list[str]:
     """The tags in a JSON text; none if it is damaged, which whoever reads the memory is told."""
-    if text == "[]":  # of most memories
-        return []
     try:
         tags = json.loads(text)
     except (ValueError, RecursionError):
@@ -301,12 +303,12 @@ def candidates(blocks: Sequence[MemoryBlock], text: str, *, everything: bool = F
     held = _rarest_first(blocks, words, MemoryBlock.holders)
     few = max(_SHARE * count, 2 * _ENOUGH)
     rare = list(held) if everything else _within(held, few)
-    scores = Counter(_scores(blocks, [_exact([block.holders(word) for block in blocks]) for word in rare]))
+    scores = _led_to(blocks, rare, MemoryBlock.holders)
     if len(scores) < _ENOUGH:
         every = dict.fromkeys(piece for word in words for piece in _pieces(word))
         pieces = _within(_rarest_first(blocks, every, MemoryBlock.containing), few)
-        of_pieces = [_exact([block.containing(piece) for block in blocks]) for piece in pieces]
-        scores.update({place: score / len(pieces) for place, score in _scores(blocks, of_pieces).items()})
+        of_pieces = _led_to(blocks, pieces, MemoryBlock.containing)
+        scores.update({place: score / len(pieces) for place, score in of_pieces.items()})
     for n, word in enumerate(held):
         if word in rare or (n >= _TELLING and len(scores) >= _ENOUGH):
             continue
@@ -321,9 +323,7 @@ def _sample(blocks: Sequence[MemoryBlock]) -> tuple[MemoryBlock, float]:
     return largest, sum(len(block.ids) for block in blocks) / max(1, len(largest.ids))
 
 
-def _rarest_first(
-    blocks: Sequence[MemoryBlock], words: Iterable[str], held_by: Callable[[MemoryBlock, str], Sized]
-) -> dict[str, float]:
+def _rarest_first(blocks: Sequence[MemoryBlock], words: Iterable[str], held_by: _HeldBy) -> dict[str, float]:
     """About how many memories hold each word."""
     sample, factor = _sample(blocks)
     return {word: held * factor for held, word in sorted((len(held_by(sample, word)), word) for word in words)}
@@ -340,8 +340,10 @@ def _within(held: Mapping[str, float], most: float) -> list[str]:
     return chosen
 
 
-def _exact(parts: Sequence[Counter[int]]) -> tuple[float, Sequence[Counter[int]]]:
-    return sum(map(len, parts)), parts
+def _led_to(blocks: Sequence[MemoryBlock], words: Iterable[str], held_by: _HeldBy) -> Counter[tuple[int, int]]:
+    """The scores of all memories that hold one of the words or pieces, by block and place in it."""
+    found = [[held_by(block, word) for block in blocks] for word in words]
+    return Counter(_scores(blocks, [(sum(map(len, parts)), parts) for parts in found]))
 
 
 def _some(blocks: Sequence[MemoryBlock], word: str) -> list[Counter[int]]:
@@ -361,11 +363,8 @@ def _among(blocks: Sequence[MemoryBlock], word: str, places: Iterable[tuple[int,
     return [block.holders(word, those) for block, those in zip(blocks, by_block, strict=True)]
 
 
-def _pieces(word: str) -> Iterator[str]:
-    if is_cjk(word):
-        yield from word
-    elif len(word) >= _PIECE:
-        yield from (word[i : i + _PIECE] for i in range(len(word) - _PIECE + 1))
+def _pieces(word: str) -> list[str]:
+    return list(word) if is_cjk(word) else [word[i : i + _PIECE] for i in range(len(word) - _PIECE + 1)]
 
 
 def _scores(
