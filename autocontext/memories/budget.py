@@ -31,6 +31,8 @@ class RankedFact:
 
     fact: Fact
     score: float
+    is_far: bool = False
+    """Whether it is below one of the minimums."""
 
 
 @dataclass

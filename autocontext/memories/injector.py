@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from autocontext.errors import ConfigError, StoreError, told
-from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sync_and_async
+from autocontext.flows import DoesSteps, Flow, Operation, compute, method, sync_and_async
 from autocontext.flows.logs import logger
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
 from autocontext.memories.counting import default_counter
@@ -151,7 +151,7 @@ class MemoryInjector(DoesSteps):
         """The user's change counter; None where it is not asked for."""
         if self._changes is None or self._refresh == "every_call":
             return None
-        revision: int = yield operation(self._changes.revision, self._changes.arevision, user_id=self._user_id)
+        revision: int = yield method(self._changes, "revision", user_id=self._user_id)
         return revision
 
     def _until(self, document: Mapping[str, Any], report: InjectionReport) -> int | None:
@@ -169,10 +169,10 @@ class MemoryInjector(DoesSteps):
     def _reading(self, context: str, settings: InjectionSettings, held: Collection[str]) -> Operation:
         """The step that reads the memories to choose among: of a MemoryStore more than fit, else all."""
         if self._about is None:
-            return operation(self._store.document, self._store.adocument, user_id=self._user_id)
-        return operation(
-            self._about.document_about,
-            self._about.adocument_about,
+            return method(self._store, "document", user_id=self._user_id)
+        return method(
+            self._about,
+            "document_about",
             context,
             user_id=self._user_id,
             categories=settings.guaranteed_categories,
