@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autocontext.caches import cached
-from autocontext.history.cached import cached_property
 from autocontext.memories.records import MOST_LABEL
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.text.rendering import escaped
@@ -36,7 +34,7 @@ class Fact:
     confidence: float
     source_error: str
 
-    @cached_property
+    @property
     def line(self) -> str:
         """The fact's line in the block."""
         return self.worded(self.content)
@@ -57,19 +55,13 @@ def facts_of(document: Mapping[str, Any]) -> Iterator[Fact]:
         if not isinstance(content, str) or not content.strip():
             continue
         category, error, confidence = entry.get("category"), entry.get("sourceError"), entry.get("confidence")
-        yield _fact(
+        yield Fact(
             str(entry.get("id") or f"#{place}"),
-            content,
-            category if isinstance(category, str) else "",
+            content.strip(),
+            (category.strip() if isinstance(category, str) else "") or "context",
             coerced_confidence(confidence),
-            error if isinstance(error, str) else "",
+            error.strip() if isinstance(error, str) else "",
         )
-
-
-# Cached, so that an unchanged fact keeps its line.
-@cached(8192)
-def _fact(key: str, content: str, category: str, confidence: float, error: str) -> Fact:
-    return Fact(key, content.strip(), category.strip() or "context", confidence, error.strip())
 
 
 def sections_of(document: Mapping[str, Any]) -> dict[str, str]:
