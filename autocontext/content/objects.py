@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from autocontext.content import object_layout as layout
-from autocontext.content.bucket import Bucket, Copy, Delete, Flow, Get, List, Put
+from autocontext.content.bucket import Bucket, Copy, Delete, Get, List, Put
 from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, basename, candidates
 from autocontext.content.object_layout import Holder, Name
 from autocontext.content.paging import PAGE_CHARS, window
 from autocontext.content.records import ContentStats
 from autocontext.content.store import PagedContentStore
 from autocontext.errors import StoreCorruptError
+from autocontext.flows import Flow
 
 _UNDERWAY = 24 * 3_600_000
 """Milliseconds that a writer may take: purging leaves younger unfinished work alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, get_args
@@ -13,7 +14,7 @@ from autocontext.memories.conversation import INJECTED, extract_conversation_con
 from autocontext.memories.counting import default_counter
 from autocontext.memories.document import facts_of, sections_of
 from autocontext.memories.formatting import InjectionSettings, compose
-from autocontext.memories.records import checked_user, millis
+from autocontext.memories.records import checked_moment, checked_user
 from autocontext.memories.relevance import FactIndex
 from autocontext.memories.reports import InjectionReport
 from autocontext.memories.store import MemoryStore
@@ -64,8 +65,8 @@ class _Injection:
     report: InjectionReport
     said: Mapping[str, Any]
     """What the block says, by the ids of facts and the headings of sections."""
-    until: int | None
-    """When the first of its facts expires, in milliseconds since 1970; None: never, or of another source."""
+    until: float
+    """When the first of its facts expires, in milliseconds since 1970; inf: never, or of another source."""
 
 
 class MemoryInjector(DoesSteps):
@@ -154,17 +155,16 @@ class MemoryInjector(DoesSteps):
         revision: int = yield method(self._changes, "revision", user_id=self._user_id)
         return revision
 
-    def _until(self, document: Mapping[str, Any], report: InjectionReport) -> int | None:
+    def _until(self, document: Mapping[str, Any], report: InjectionReport) -> float:
         """When the first fact that a report names expires."""
-        if self._changes is None:
-            return None
         ids = {fact.id for fact in report.selected}
-        ends = [millis("expiresAt", fact["expiresAt"]) for fact in document["facts"] if fact["id"] in ids]
-        return min((end for end in ends if end is not None), default=None)
+        facts = document["facts"] if self._changes is not None else ()
+        ends = (f["expiresAt"] for f in facts if f["id"] in ids and f["expiresAt"])
+        return min((checked_moment("expiresAt", end) for end in ends), default=math.inf)
 
     def _over(self, last: _Injection) -> bool:
         """Whether a fact of a block has expired."""
-        return self._changes is not None and last.until is not None and last.until <= self._changes.now()
+        return self._changes is not None and last.until <= self._changes.now()
 
     def _reading(self, context: str, settings: InjectionSettings, held: Collection[str]) -> Operation:
         """The step that reads the memories to choose among: of a MemoryStore more than fit, else all."""
@@ -290,8 +290,6 @@ def _turn(messages: Sequence[Msg]) -> str:
 
 def _alike(one: InjectionReport, other: InjectionReport) -> bool:
     mine, theirs = {f.id for f in one.selected}, {f.id for f in other.selected}
-    if not mine and not theirs:
-        return True
     return len(mine & theirs) >= _SAME_ENOUGH * len(mine | theirs)
 
 

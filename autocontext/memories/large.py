@@ -10,7 +10,6 @@ import json
 import secrets
 import sys
 import zlib
-from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -206,8 +205,7 @@ class MemoryBlock:
         categories: Mapping[str, Sequence[int]],
         parts: Sequence[Sequence[Any]],
     ) -> None:
-        self.ids, self.lengths, self._parts = ids, lengths, parts
-        self._categories = {category: array("I", places) for category, places in categories.items()}
+        self.ids, self.lengths, self._categories, self._parts = ids, lengths, categories, parts
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> MemoryBlock:
@@ -255,9 +253,8 @@ class MemoryBlock:
 
     def packed(self) -> bytes:
         """The stored form."""
-        categories = {category: list(places) for category, places in self._categories.items()}
         parts = [(vocabulary.decode("utf-8", "surrogatepass"), *rest) for vocabulary, *rest in self._parts]
-        fields = [_FORMAT, self.ids, self.lengths, categories, parts]
+        fields = [_FORMAT, self.ids, self.lengths, self._categories, parts]
         return zlib.compress(json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass"), _LEVEL)
 
     @classmethod

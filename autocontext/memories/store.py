@@ -35,8 +35,6 @@ from autocontext.stores.private_files import write_private
 from autocontext.stores.records import now as milliseconds
 
 _USERS_KEPT = 32
-_AT_ONCE = 16
-"""Changed memories that an asynchronous caller's event loop takes in by itself."""
 
 
 class MemoryStore(DatabasePart):
@@ -305,7 +303,5 @@ class MemoryStore(DatabasePart):
         while True:
             since, ids = index.state()
             revision, memories, everything = yield from read(partial(statements.changes, user_id, since, ids))
-            # A thread for a handful of changes would cost more than they do.
-            step = partial(index.apply, since, revision, memories, everything=everything)
-            if step() if len(memories) <= _AT_ONCE else (yield from compute(step)):
+            if (yield from compute(partial(index.apply, since, revision, memories, everything=everything))):
                 return index
