@@ -171,12 +171,10 @@ class InConversation:
         self._ranker = TfidfRanker() if ranker is None else ranker
         self._share = share
         self._is_question: dict[str, bool] = {}
-        self._answers: list[tuple[str, str]] | None = None
 
     def update(self, id: str, text: str | None) -> None:  # noqa: A002 (part of the contract)
         """Add, replace or (None) remove the text under this id."""
         self._ranker.update(id, text)
-        self._answers = None
         if text is None:
             self._is_question.pop(id, None)
         else:
@@ -185,9 +183,8 @@ class InConversation:
     def scores(self, query: str) -> dict[str, float]:
         """The score of every text by id, 0 to 1."""
         scores = self._ranker.scores(query)
-        if self._answers is None:
-            self._answers = [pair for pair in pairwise(self._is_question) if self._is_question[pair[0]]]
-        gains = [(answer, self._share * scores.get(question, 0.0)) for question, answer in self._answers]
+        pairs = [pair for pair in pairwise(self._is_question) if self._is_question[pair[0]]]
+        gains = [(answer, self._share * scores.get(question, 0.0)) for question, answer in pairs]
         for answer, gain in gains:
             if gain:
                 scores[answer] = min(1.0, scores.get(answer, 0.0) + gain)
