@@ -85,7 +85,7 @@ class LargeIndex:
         def in_use(ids: Sequence[str]) -> list[Memory]:
             return self._in_use(lambda done: statements.some(user_id, ids[done : done + count]), count, now)
 
-        close = candidates(blocks, text) if text.strip() else []
+        close = candidates(blocks, text)
         best = in_use(close)
         if len(best) < min(count, len(close)):  # others are no longer in use: frequent words lead to more
             best = in_use(candidates(blocks, text, everything=True))
@@ -114,17 +114,14 @@ class LargeIndex:
             if blocks is not None:
                 return blocks
             try:
-                made = self._database.write(partial(_indexing, user_id))
+                self._database.write(partial(self._indexing, user_id))
             except StoreError:  # somebody else writes, or nobody may: the index waits, and the search does not
-                return self._database.read(partial(self._current, user_id, sys.maxsize)) or []
-            if made is not None:
-                number, block, size = made
-                self._kept.put((user_id, number), block, size)
+                return self._database.read(partial(self._current, user_id, sys.maxsize - 1)) or []
 
     def _current(self, user_id: str, few: int = FEW) -> Work[list[MemoryBlock] | None]:
         """The blocks; None if more memories than these are in none."""
         numbers = yield from statements.blocks(user_id)
-        rest = yield from statements.outside(user_id, min(few + 1, sys.maxsize))
+        rest = yield from statements.outside(user_id, few + 1)
         if len(rest) > few:
             return None
         found = []
@@ -136,6 +133,16 @@ class LargeIndex:
                 self._kept.put((user_id, number), block, len(body))
             found.append(block)
         return [*found, MemoryBlock.of(rest)]
+
+    def _indexing(self, user_id: str) -> Work[None]:
+        """Make the next block of the memories that are in none, if they are many."""
+        yield from statements.lock(user_id, AtOnce)
+        rest = yield from statements.outside(user_id, MOST)
+        if len(rest) > FEW:
+            number, block = secrets.randbits(62), MemoryBlock.of(rest)
+            body = block.packed()
+            yield from statements.put_block(user_id, number, rest[-1][0], body)
+            self._kept.put((user_id, number), block, len(body))
 
 
 class _OfMany(TfidfRanker):
@@ -155,18 +162,6 @@ class _OfMany(TfidfRanker):
         (sample, factor), texts = _sample(self._blocks), sum(len(block.ids) for block in self._blocks)
         # The sample may lack what these memories hold.
         return [rarity(max(len(self._lists.get(f, ())), factor * sample.holding(f)), texts) for f in features]
-
-
-def _indexing(user_id: str) -> Work[tuple[int, MemoryBlock, int] | None]:
-    """Make the next block of the memories that are in none, if they are many: its number, the block, stored bytes."""
-    yield from statements.lock(user_id, AtOnce)
-    rest = yield from statements.outside(user_id, MOST)
-    if len(rest) <= FEW:
-        return None
-    number, block = secrets.randbits(62), MemoryBlock.of(rest)
-    body = block.packed()
-    yield from statements.put_block(user_id, number, rest[-1][0], body)
-    return number, block, len(body)
 
 
 _FORMAT = 1
