@@ -80,6 +80,7 @@ def coerced_confidence(value: Any) -> float:
 _BEHIND_WORDS = re.compile(r"[.,;:!]+(?=\s|\Z)|[。、]")
 
 
+@cached(8192)
 def words_of(text: str) -> str:
     """The words of a fact, the same of facts that say the same: case, width and the signs behind words aside.
 
