@@ -92,9 +92,8 @@ class Objects:
     def all_pages(self, namespace: str, ref: str | None, now: int) -> Flow[list[tuple[StoredContent, int, bytes]]]:
         """All pages of text, or those of one content."""
         refs = (yield from layout.all_refs(namespace)) if ref is None else [ref]
-        names: dict[str, str] = {}
-        for record in (yield from layout.all_records(namespace, now)):
-            names.setdefault(record["ref"], record["key"])
+        records = yield from layout.all_records(namespace, now)
+        names = {record["ref"]: record["key"] for record in reversed(records)}  # the first key counts
         pages: list[tuple[StoredContent, int, bytes]] = []
         for each in refs:
             head = yield from layout.look_up(namespace, each, now)

@@ -26,7 +26,7 @@ _PERSONAL = re.compile(
 )
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")
 
-_SUGGESTED = {
+_TAGS = {
     "preference": r"\b(?:prefer|like|love|favou?rite)|喜欢|好き",
     "dislike": r"\b(?:dislike|hate|never)|讨厌|嫌い",
     "work": r"\b(?:work|job|office|colleague|boss)|工作|仕事",
@@ -40,7 +40,6 @@ _SUGGESTED = {
     "travel": r"\b(?:travel|trip|flight|holiday)|旅行|旅游",
     "urgent": rf"\b(?:{_URGENT})",
 }
-_TAGS = {tag: re.compile(words, re.IGNORECASE) for tag, words in _SUGGESTED.items()}
 
 
 @dataclass(frozen=True)
@@ -73,5 +72,5 @@ def memory_worth_making(user_text: str, agent_text: str = "", *, importance_thre
 
 def suggested_tags(text: str, most: int = 5) -> tuple[str, ...]:
     """Tags that the words of a text suggest, ("general",) without one."""
-    tags = [tag for tag, pattern in _TAGS.items() if pattern.search(text)][:most]
+    tags = [tag for tag, pattern in _TAGS.items() if re.search(pattern, text, re.IGNORECASE)][:most]
     return tuple(tags) or ("general",)

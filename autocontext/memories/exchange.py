@@ -61,11 +61,6 @@ def read_document(source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
     return document
 
 
-def sections_in(document: Mapping[str, Any], now: int) -> dict[str, tuple[str, int]]:
-    """The summaries that are not empty, by name ("user.workContext"), with their times."""
-    return {f"{key}.{name}": (storable(text), _moment(at, now)) for key, name, text, at in summaries_of(document)}
-
-
 def take_in(
     document: Mapping[str, Any], user_id: str, now: int, most: int | None, expected: int | None
 ) -> Work[ImportReport]:
@@ -97,7 +92,7 @@ def take_in(
             confirmed_count += 1
             if not old.in_use(now):
                 back.add(merged.id)
-    sections = sections_in(document, now)
+    sections = {f"{key}.{name}": (storable(text), _moment(at, now)) for key, name, text, at in summaries_of(document)}
     yield from statements.put_sections(user_id, sections)
     yield from statements.archive_least(user_id, most, now, revision, added_ids | back)
     return ImportReport(len(added_ids), confirmed_count, tuple(skipped), len(sections))

@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -271,11 +272,9 @@ _HeldBy: TypeAlias = Callable[[MemoryBlock, str], Counter[int]]
 
 def _tags(text: str) -> list[str]:
     """The tags in a JSON text; none if it is damaged, which whoever reads the memory is told."""
-    try:
-        tags = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
-    return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+    with suppress(ValueError, TypeError, RecursionError):
+        return list(map(str, json.loads(text)))
+    return []
 
 
 def _sum(counts: Sequence[Counter[int]]) -> Counter[int]:
