@@ -13,6 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -191,17 +192,16 @@ class DamagedBlock(StoreCorruptError):
     """A block is damaged or of another format; it is made anew from the memories."""
 
 
+@dataclass
 class MemoryBlock:
     """The words of some memories, and their ids."""
 
-    def __init__(
-        self,
-        ids: list[str],
-        lengths: list[int],
-        categories: Mapping[str, Sequence[int]],
-        parts: Sequence[Sequence[Any]],
-    ) -> None:
-        self.ids, self.lengths, self._categories, self._parts = ids, lengths, categories, parts
+    ids: list[str]
+    lengths: list[int]
+    categories: Mapping[str, Sequence[int]]
+    """Places in `ids`."""
+    parts: Sequence[Sequence[Any]]
+    """What a `Block` loads, of each."""
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> MemoryBlock:
@@ -214,7 +214,7 @@ class MemoryBlock:
 
     @cached_property
     def _blocks(self) -> list[Block]:
-        return [Block(part.__getitem__) for part in self._parts]
+        return [Block(part.__getitem__) for part in self.parts]
 
     @cached_property
     def total(self) -> int:
@@ -245,12 +245,12 @@ class MemoryBlock:
 
     def of_categories(self, categories: Collection[str]) -> Iterator[str]:
         """The ids of the memories of these categories."""
-        return (self.ids[i] for category in categories for i in self._categories.get(category, ()))
+        return (self.ids[i] for category in categories for i in self.categories.get(category, ()))
 
     def packed(self) -> bytes:
         """The stored form."""
-        parts = [(vocabulary.decode("utf-8", "surrogatepass"), *rest) for vocabulary, *rest in self._parts]
-        fields = [_FORMAT, self.ids, self.lengths, self._categories, parts]
+        parts = [(vocabulary.decode("utf-8", "surrogatepass"), *rest) for vocabulary, *rest in self.parts]
+        fields = [_FORMAT, self.ids, self.lengths, self.categories, parts]
         return zlib.compress(json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass"), _LEVEL)
 
     @classmethod
