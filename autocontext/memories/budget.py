@@ -140,12 +140,11 @@ def add_sections(block: InjectionBlock, sections: dict[str, str], facts: Sequenc
         excerpt = text
         if block.counter.count_text(f"{text}\n\n") > allowed:
             excerpt = shortened(lambda kept: f"{kept}\n\n", text, allowed, block.counter).removesuffix("\n\n")
-        if "\n" not in excerpt:  # a heading alone says nothing
-            continue
-        block.sections[heading] = excerpt
-        cost = block.counter.count_text(f"{excerpt}\n\n")
-        allowed -= cost
-        block.left -= cost
+        if "\n" in excerpt:  # a heading alone says nothing
+            block.sections[heading] = excerpt
+            cost = block.counter.count_text(f"{excerpt}\n\n")
+            allowed -= cost
+            block.left -= cost
 
 
 def add_facts(
@@ -165,27 +164,23 @@ def add_facts(
     for ranked in facts:
         if most is not None and others >= most:
             block.drop(ranked, "over max_facts")
-            continue
-        if misses >= tries:
+        elif misses >= tries:
             block.drop(ranked, "after one that did not fit" if strict_order else "budget")
-            continue
-        if block.is_repeat(ranked):
+        elif block.is_repeat(ranked):
             block.drop(ranked, "repeat")
-            continue
-        line = ranked.fact.line
-        cost = block.cost(line)
-        may_cut = not strict_order and ranked.fact.category not in never_cut
-        too_large = cost > max(block.max_tokens // 2, 1) and may_cut
-        if too_large:
-            least = block.cost(ranked.fact.worded(_mark(ranked.fact))) + _LEAST_CUT
-            line = _preview(block, ranked, max(least, block.max_tokens // _CUT_SHARE))
-            cost = block.cost(line) if line else 0
-        if line and cost <= block.left:
-            misses, others = 0, others + 1
-            block.take(ranked, line, is_cut=too_large)
-            continue
-        misses += 1
-        block.drop(ranked, "budget")
+        else:
+            line = ranked.fact.line
+            may_cut = not strict_order and ranked.fact.category not in never_cut
+            too_large = may_cut and block.cost(line) > max(block.max_tokens // 2, 1)
+            if too_large:
+                least = block.cost(ranked.fact.worded(_mark(ranked.fact))) + _LEAST_CUT
+                line = _preview(block, ranked, max(least, block.max_tokens // _CUT_SHARE))
+            if line and block.cost(line) <= block.left:
+                misses, others = 0, others + 1
+                block.take(ranked, line, is_cut=too_large)
+            else:
+                misses += 1
+                block.drop(ranked, "budget")
     block.settle()
 
 
@@ -194,9 +189,7 @@ def refill(block: InjectionBlock, facts: Sequence[RankedFact]) -> None:
     by_id = {ranked.fact.id: ranked for ranked in facts}
     for dropped in [d for d in block.dropped if d.reason == "budget"][:_TRIES]:
         ranked = by_id.get(dropped.id)
-        if ranked is None or block.is_repeat(ranked):
-            continue
-        if block.cost(ranked.fact.line) <= block.left:
+        if ranked and not block.is_repeat(ranked) and block.cost(ranked.fact.line) <= block.left:
             block.dropped.remove(dropped)
             block.take(ranked, ranked.fact.line)
     block.settle()
