@@ -194,13 +194,12 @@ def refill(block: InjectionBlock, facts: Sequence[RankedFact]) -> None:
             block.take(ranked, ranked.fact.line)
     block.settle()
     for place, (chosen, line) in enumerate(block.taken):
-        if not chosen.cut or chosen.id not in by_id:
-            continue
-        room = min(block.max_tokens // 2, block.cost(line) + block.left)
-        longer = _preview(block, by_id[chosen.id], room)
-        if longer and (cost := block.cost(longer)) <= block.cost(line) + block.left:
-            block.left -= cost - block.cost(line)
-            block.taken[place] = (replace(chosen, tokens=cost), longer)
+        if chosen.cut and chosen.id in by_id:
+            room = block.cost(line) + block.left
+            longer = _preview(block, by_id[chosen.id], min(block.max_tokens // 2, room))
+            if longer and (cost := block.cost(longer)) <= room:
+                block.left = room - cost
+                block.taken[place] = (replace(chosen, tokens=cost), longer)
     block.settle()
 
 

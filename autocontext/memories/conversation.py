@@ -25,10 +25,9 @@ def extract_conversation_context(msgs: Iterable[Msg | Mapping[str, Any]], max_tu
         if turns >= max_turns:
             break
         role, text = _role_and_text(message)
-        if not text:
-            continue
-        texts.append(text)
-        turns += role == "user"
+        if text:
+            texts.append(text)
+            turns += role == "user"
     return " ".join(reversed(texts))
 
 

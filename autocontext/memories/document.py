@@ -49,9 +49,7 @@ def facts_of(document: Mapping[str, Any]) -> Iterator[Fact]:
     """The facts of a document; entries without text are skipped."""
     entries = document.get("facts")
     for place, entry in enumerate(entries if isinstance(entries, list | tuple) else ()):
-        if not isinstance(entry, Mapping):
-            continue
-        content = entry.get("content")
+        content = object_of(entry).get("content")
         if not isinstance(content, str) or not content.strip():
             continue
         category, error, confidence = entry.get("category"), entry.get("sourceError"), entry.get("confidence")

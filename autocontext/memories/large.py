@@ -301,10 +301,9 @@ def candidates(blocks: Sequence[MemoryBlock], text: str, *, everything: bool = F
         of_pieces = _led_to(blocks, pieces, MemoryBlock.containing)
         scores.update({place: score / len(pieces) for place, score in of_pieces.items()})
     for n, word in enumerate(held):
-        if word in rare or (n >= _TELLING and len(scores) >= _ENOUGH):
-            continue
-        holders = _some(blocks, word) if len(scores) < _ENOUGH else _among(blocks, word, scores)
-        scores.update(_scores(blocks, [(held[word], holders)]))
+        if word not in rare and (n < _TELLING or len(scores) < _ENOUGH):
+            holders = _some(blocks, word) if len(scores) < _ENOUGH else _among(blocks, word, scores)
+            scores.update(_scores(blocks, [(held[word], holders)]))
     return [blocks[n].ids[i] for _, n, i in sorted((-score, n, i) for (n, i), score in scores.items())]
 
 

@@ -123,10 +123,9 @@ def apply_update(
     for entry in map(object_of, _list(update.get("newFacts"))):
         content = without_uploads(str(entry.get("content") or "")).strip()
         confidence = coerced_confidence(entry.get("confidence"))
-        if not content or content.casefold() in contents or confidence < threshold:
-            continue
-        contents.add(content.casefold())
-        facts.append(_new_fact(entry, content, confidence, source, now))
+        if content and content.casefold() not in contents and confidence >= threshold:
+            contents.add(content.casefold())
+            facts.append(_new_fact(entry, content, confidence, source, now))
     if len(facts) > max_facts:
         highest = sorted(facts, key=lambda f: -coerced_confidence(f.get("confidence")))[:max_facts]
         kept_ids = {id(f) for f in highest}
