@@ -156,10 +156,9 @@ def _memory_of(entry: Any, user_id: str, now: int) -> Memory:
         raise InvalidMemory(f"an entry must be an object (got {type(entry).__name__})")
     created = _moment(entry.get("createdAt"), now)
     confirmed_at = entry.get("lastConfirmedAt")
-    id_value = entry.get("id")
     return checked(
         Memory(
-            id=id_value.replace("\x00", "") if isinstance(id_value, str) else "",
+            id=entry["id"].replace("\x00", "") if isinstance(entry.get("id"), str) else "",
             user_id=user_id,
             content=entry.get("content"),  # type: ignore[arg-type]  # checked right away
             category=str(entry["category"]) if isinstance(entry.get("category"), str) else "context",

@@ -126,11 +126,9 @@ def apply_update(
         if content and content.casefold() not in contents and confidence >= threshold:
             contents.add(content.casefold())
             facts.append(_new_fact(entry, content, confidence, source, now))
-    if len(facts) > max_facts:
-        highest = sorted(facts, key=lambda f: -coerced_confidence(f.get("confidence")))[:max_facts]
-        kept_ids = {id(f) for f in highest}
-        facts = [f for f in facts if id(f) in kept_ids]
-    return {**result, "facts": facts}
+    highest = sorted(facts, key=lambda f: -coerced_confidence(f.get("confidence")))[:max_facts]
+    kept_ids = {id(f) for f in highest}
+    return {**result, "facts": [f for f in facts if id(f) in kept_ids]}
 
 
 def ids_to_remove(update: Mapping[str, Any]) -> set[str]:

@@ -54,10 +54,9 @@ class _Postings:
     def update(self, id: str, text: str | None) -> None:  # noqa: A002 (the protocol's name)
         """Add a text, replace the one under this id, or remove it (None); then an unknown id is ignored."""
         for feature in self._features.get(id, ()):
-            holders = self._lists.get(feature, {})
-            holders.pop(id, None)
-            if not holders:
-                self._lists.pop(feature, None)
+            self._lists[feature].pop(id, None)
+            if not self._lists[feature]:
+                del self._lists[feature]
         if text is None:
             self._features.pop(id, None)
             self._sizes.pop(id, None)
