@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from autocontext import flows
@@ -20,8 +19,6 @@ try:
     from obstore.store import from_url
 except ImportError as e:
     raise MissingExtraError("object storage", "cloud") from e
-
-T = TypeVar("T")
 
 
 class Get(NamedTuple):
@@ -60,7 +57,6 @@ class List(NamedTuple):
 
 
 Request: TypeAlias = Get | Put | Copy | Delete | List
-Flow: TypeAlias = Generator[Request, Any, T]
 
 _process: list[int] = []
 """The process in which obstore's threads run, once there are any. A forked child has none and would wait forever."""
@@ -93,14 +89,14 @@ class Bucket:
         if isinstance(step, Operation):
             return step.do()
         self._check_process()
-        return flows.run(cast("Flow[Any]", step.work()), self._do)
+        return flows.run(cast("flows.Flow[Any]", step.work()), self._do)
 
     async def ado(self, step: Read | Write | Operation) -> Any:
         """`do` without blocking the event loop."""
         if isinstance(step, Operation):
             return await step.ado()
         self._check_process()
-        return await flows.arun(cast("Flow[Any]", step.work()), self._ado)
+        return await flows.arun(cast("flows.Flow[Any]", step.work()), self._ado)
 
     def _check_process(self) -> None:
         if not _process:

@@ -20,10 +20,11 @@ import json
 import secrets
 from typing import Any, NamedTuple
 
-from autocontext.content.bucket import Flow, Get, List
+from autocontext.content.bucket import Get, List
 from autocontext.content.contents import FOREVER, StoredContent, Upload
 from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError
+from autocontext.flows import Flow
 from autocontext.stores.records import text_hash
 
 ROOT = "autocontext-content"

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from autocontext.content import object_layout as layout
-from autocontext.content.bucket import Bucket, Copy, Delete, Flow, Get, List, Put
+from autocontext.content.bucket import Bucket, Copy, Delete, Get, List, Put
 from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, basename, candidates
 from autocontext.content.object_layout import Holder, Name
 from autocontext.content.paging import PAGE_CHARS, window
 from autocontext.content.records import ContentStats
 from autocontext.content.store import PagedContentStore
 from autocontext.errors import StoreCorruptError
+from autocontext.flows import Flow
 
 _UNDERWAY = 24 * 3_600_000
 """Milliseconds that a writer may take: purging leaves younger unfinished work alone."""
@@ -91,9 +92,8 @@ class Objects:
     def all_pages(self, namespace: str, ref: str | None, now: int) -> Flow[list[tuple[StoredContent, int, bytes]]]:
         """All pages of text, or those of one content."""
         refs = (yield from layout.all_refs(namespace)) if ref is None else [ref]
-        names: dict[str, str] = {}
-        for record in (yield from layout.all_records(namespace, now)):
-            names.setdefault(record["ref"], record["key"])
+        records = yield from layout.all_records(namespace, now)
+        names = {record["ref"]: record["key"] for record in reversed(records)}  # the first key counts
         pages: list[tuple[StoredContent, int, bytes]] = []
         for each in refs:
             head = yield from layout.look_up(namespace, each, now)

@@ -86,9 +86,8 @@ class Window:
     def page(self, ref: str, text: str) -> Page:
         """The answer, from the text of the rows first to last."""
         base = self.first * PAGE_CHARS
-        start, stop = self.start, self.stop
-        notice = self.notice
-        if start > base and start < self.total and start < stop and _halves_pair(text, start - base):
+        start, stop, notice = self.start, self.stop, self.notice
+        if start < stop and _halves_pair(text, start - base):
             start -= 1
             notice = _joined(notice, "offset moved back by one, it stood inside a surrogate pair")
         if start < stop < self.total:

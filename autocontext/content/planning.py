@@ -109,10 +109,9 @@ def texts(msg: Msg, i: int = 0) -> Iterator[tuple[Place, str, Mapping[str, Any]]
     for b, block in enumerate(msg.content):
         if isinstance(block, TextBlock):
             yield Place(i, b, None), block.text, block.metadata
+        elif isinstance(block, ToolResultBlock) and isinstance(block.output, str):
+            yield Place(i, b, None), block.output, block.metadata
         elif isinstance(block, ToolResultBlock):
-            if isinstance(block.output, str):
-                yield Place(i, b, None), block.output, block.metadata
-                continue
             for j, part in enumerate(block.output):
                 if isinstance(part, TextBlock):
                     yield Place(i, b, j), part.text, part.metadata

@@ -175,8 +175,6 @@ class PagedContentStore(DoesSteps, Closing):
         split, so `end` may be a little smaller; continue at `next_offset`. Raises StoreCorruptError for damaged rows.
         """
         pages = yield from self._pages(ref_or_key, offset, limit, namespace)
-        if limit is not None:
-            return self._page(pages)
         return (yield from compute(lambda: self._page(pages)))
 
     read, aread = sync_and_async(_read)

@@ -31,6 +31,8 @@ class RankedFact:
 
     fact: Fact
     score: float
+    is_far: bool = False
+    """Whether it is below one of the minimums."""
 
 
 @dataclass
@@ -108,20 +110,22 @@ class InjectionBlock:
         self.dropped.append(DroppedFact(chosen.id, chosen.score, "budget"))
 
 
-def add_guaranteed(block: InjectionBlock, facts: Sequence[RankedFact], budget: int) -> list[RankedFact]:
-    """Add facts of guaranteed categories up to their own budget; returns those that do not fit."""
-    spent, leftover = 0, []
+def add_guaranteed(
+    block: InjectionBlock, facts: Sequence[RankedFact], categories: Collection[str], budget: int
+) -> list[RankedFact]:
+    """Add facts of guaranteed categories up to their own budget; returns the others and those that do not fit."""
+    others = []
     for ranked in facts:
-        line = ranked.fact.line
-        cost = block.cost(line)
-        if block.is_repeat(ranked):
+        if ranked.fact.category not in categories:
+            others.append(ranked)
+        elif block.is_repeat(ranked):
             block.drop(ranked, "repeat")
-        elif cost <= min(budget - spent, block.left):
-            spent += cost
-            block.take(ranked, line, guaranteed=True)
+        elif (cost := block.cost(ranked.fact.line)) <= min(budget, block.left):
+            budget -= cost
+            block.take(ranked, ranked.fact.line, guaranteed=True)
         else:
-            leftover.append(ranked)
-    return leftover
+            others.append(ranked)
+    return others
 
 
 def add_sections(block: InjectionBlock, sections: dict[str, str], facts: Sequence[RankedFact]) -> None:
@@ -136,12 +140,11 @@ def add_sections(block: InjectionBlock, sections: dict[str, str], facts: Sequenc
         excerpt = text
         if block.counter.count_text(f"{text}\n\n") > allowed:
             excerpt = shortened(lambda kept: f"{kept}\n\n", text, allowed, block.counter).removesuffix("\n\n")
-        if "\n" not in excerpt:  # a heading alone says nothing
-            continue
-        block.sections[heading] = excerpt
-        cost = block.counter.count_text(f"{excerpt}\n\n")
-        allowed -= cost
-        block.left -= cost
+        if "\n" in excerpt:  # a heading alone says nothing
+            block.sections[heading] = excerpt
+            cost = block.counter.count_text(f"{excerpt}\n\n")
+            allowed -= cost
+            block.left -= cost
 
 
 def add_facts(
@@ -157,31 +160,27 @@ def add_facts(
     Repeats and facts beyond `most` are dropped. A fact that would take more than half of the budget is shortened, but
     for those of `never_cut` categories.
     """
-    misses, ended, others = 0, False, 0
+    misses, others, tries = 0, 0, 1 if strict_order else _TRIES
     for ranked in facts:
         if most is not None and others >= most:
             block.drop(ranked, "over max_facts")
-            continue
-        if ended or misses >= _TRIES:
-            block.drop(ranked, "after one that did not fit" if ended else "budget")
-            continue
-        if block.is_repeat(ranked):
+        elif misses >= tries:
+            block.drop(ranked, "after one that did not fit" if strict_order else "budget")
+        elif block.is_repeat(ranked):
             block.drop(ranked, "repeat")
-            continue
-        line = ranked.fact.line
-        cost = block.cost(line)
-        may_cut = not strict_order and ranked.fact.category not in never_cut
-        too_large = cost > max(block.max_tokens // 2, 1) and may_cut
-        if too_large:
-            least = block.cost(ranked.fact.worded(_mark(ranked.fact))) + _LEAST_CUT
-            line = _preview(block, ranked, max(least, block.max_tokens // _CUT_SHARE))
-            cost = block.cost(line) if line else 0
-        if line and cost <= block.left:
-            misses, others = 0, others + 1
-            block.take(ranked, line, is_cut=too_large)
-            continue
-        misses, ended = misses + 1, strict_order
-        block.drop(ranked, "budget")
+        else:
+            line = ranked.fact.line
+            may_cut = not strict_order and ranked.fact.category not in never_cut
+            too_large = may_cut and block.cost(line) > max(block.max_tokens // 2, 1)
+            if too_large:
+                least = block.cost(ranked.fact.worded(_mark(ranked.fact))) + _LEAST_CUT
+                line = _preview(block, ranked, max(least, block.max_tokens // _CUT_SHARE))
+            if line and block.cost(line) <= block.left:
+                misses, others = 0, others + 1
+                block.take(ranked, line, is_cut=too_large)
+            else:
+                misses += 1
+                block.drop(ranked, "budget")
     block.settle()
 
 
@@ -190,20 +189,17 @@ def refill(block: InjectionBlock, facts: Sequence[RankedFact]) -> None:
     by_id = {ranked.fact.id: ranked for ranked in facts}
     for dropped in [d for d in block.dropped if d.reason == "budget"][:_TRIES]:
         ranked = by_id.get(dropped.id)
-        if ranked is None or block.is_repeat(ranked):
-            continue
-        if block.cost(ranked.fact.line) <= block.left:
+        if ranked and not block.is_repeat(ranked) and block.cost(ranked.fact.line) <= block.left:
             block.dropped.remove(dropped)
             block.take(ranked, ranked.fact.line)
     block.settle()
     for place, (chosen, line) in enumerate(block.taken):
-        if not chosen.cut or chosen.id not in by_id:
-            continue
-        room = min(block.max_tokens // 2, block.cost(line) + block.left)
-        longer = _preview(block, by_id[chosen.id], room)
-        if longer and (cost := block.cost(longer)) <= block.cost(line) + block.left:
-            block.left -= cost - block.cost(line)
-            block.taken[place] = (replace(chosen, tokens=cost), longer)
+        if chosen.cut and chosen.id in by_id:
+            room = block.cost(line) + block.left
+            longer = _preview(block, by_id[chosen.id], min(block.max_tokens // 2, room))
+            if longer and (cost := block.cost(longer)) <= room:
+                block.left = room - cost
+                block.taken[place] = (replace(chosen, tokens=cost), longer)
     block.settle()
 
 

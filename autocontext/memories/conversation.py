@@ -25,10 +25,9 @@ def extract_conversation_context(msgs: Iterable[Msg | Mapping[str, Any]], max_tu
         if turns >= max_turns:
             break
         role, text = _role_and_text(message)
-        if not text:
-            continue
-        texts.append(text)
-        turns += role == "user"
+        if text:
+            texts.append(text)
+            turns += role == "user"
     return " ".join(reversed(texts))
 
 
@@ -39,8 +38,8 @@ def is_injected(msg: Msg) -> bool:
 
 def last_user_turn(msgs: Iterable[Msg]) -> int | None:
     """The index of the last message that the user wrote, None without one."""
-    indices = [i for i, m in enumerate(msgs) if m.role == "user" and _role_and_text(m)[0] == "user"]
-    return indices[-1] if indices else None
+    places = reversed(list(enumerate(msgs)))
+    return next((i for i, m in places if _role_and_text(m)[0] == "user"), None)
 
 
 def _role_and_text(message: Msg | Mapping[str, Any]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable
@@ -66,17 +67,16 @@ class ExactOrEstimate:
 
     def __init__(self, counter: VocabularyCounter, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._exact, self._clock = counter, clock
-        self._failed_at: float | None = None
+        self._again_at = -math.inf
 
     def __call__(self) -> TokenCounter:
         """The counter to use now, loaded."""
-        if self._failed_at is None or self._clock() - self._failed_at >= _PAUSE:
+        if self._clock() >= self._again_at:
             try:
                 self._exact.load()
             except (AutoContextError, ImportError, OSError):
-                self._failed_at = self._clock()
+                self._again_at = self._clock() + _PAUSE
             else:
-                self._failed_at = None
                 return self._exact
         return EstimateCounter()
 

@@ -26,25 +26,19 @@ _PERSONAL = re.compile(
 )
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")
 
-_SUGGESTED = {
-    "preference": r"prefer|like|love|favou?rite|喜欢|好き",
-    "dislike": r"dislike|hate|never|讨厌|嫌い",
-    "work": r"work|job|office|colleague|boss|工作|仕事",
-    "home": r"live|home|house|apartment|住",
-    "health": r"allergic|allergy|doctor|health|sick|过敏|アレルギー",
-    "food": r"eat|food|vegan|vegetarian|cook|coffee|tea|吃|喝|食べ",
-    "routine": r"every (?:day|week|month|morning)|usually|routine|habit|习惯|毎",
-    "schedule": r"meeting|deadline|calendar|birthday|会议|生日|会議",
-    "coding": r"python|code|coding|program|software|test|代码|编程",
-    "family": r"wife|husband|son|daughter|mother|father|妻|儿子|女儿|家族",
-    "travel": r"travel|trip|flight|holiday|旅行|旅游",
-    "urgent": _URGENT,
-}
 _TAGS = {
-    tag: re.compile("|".join(rf"\b{word}" if word.isascii() else word for word in words.split("|")), re.IGNORECASE)
-    if "(" not in words
-    else re.compile(words, re.IGNORECASE)
-    for tag, words in _SUGGESTED.items()
+    "preference": r"\b(?:prefer|like|love|favou?rite)|喜欢|好き",
+    "dislike": r"\b(?:dislike|hate|never)|讨厌|嫌い",
+    "work": r"\b(?:work|job|office|colleague|boss)|工作|仕事",
+    "home": r"\b(?:live|home|house|apartment)|住",
+    "health": r"\b(?:allergic|allergy|doctor|health|sick)|过敏|アレルギー",
+    "food": r"\b(?:eat|food|vegan|vegetarian|cook|coffee|tea)|吃|喝|食べ",
+    "routine": r"every (?:day|week|month|morning)|usually|routine|habit|习惯|毎",
+    "schedule": r"\b(?:meeting|deadline|calendar|birthday)|会议|生日|会議",
+    "coding": r"\b(?:python|code|coding|program|software|test)|代码|编程",
+    "family": r"\b(?:wife|husband|son|daughter|mother|father)|妻|儿子|女儿|家族",
+    "travel": r"\b(?:travel|trip|flight|holiday)|旅行|旅游",
+    "urgent": rf"\b(?:{_URGENT})",
 }
 
 
@@ -78,5 +72,5 @@ def memory_worth_making(user_text: str, agent_text: str = "", *, importance_thre
 
 def suggested_tags(text: str, most: int = 5) -> tuple[str, ...]:
     """Tags that the words of a text suggest, ("general",) without one."""
-    tags = [tag for tag, pattern in _TAGS.items() if pattern.search(text)][:most]
+    tags = [tag for tag, pattern in _TAGS.items() if re.search(pattern, text, re.IGNORECASE)][:most]
     return tuple(tags) or ("general",)

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autocontext.caches import cached
-from autocontext.history.cached import cached_property
 from autocontext.memories.records import MOST_LABEL
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.text.rendering import escaped
@@ -36,7 +34,7 @@ class Fact:
     confidence: float
     source_error: str
 
-    @cached_property
+    @property
     def line(self) -> str:
         """The fact's line in the block."""
         return self.worded(self.content)
@@ -51,46 +49,41 @@ def facts_of(document: Mapping[str, Any]) -> Iterator[Fact]:
     """The facts of a document; entries without text are skipped."""
     entries = document.get("facts")
     for place, entry in enumerate(entries if isinstance(entries, list | tuple) else ()):
-        if not isinstance(entry, Mapping):
-            continue
-        content = entry.get("content")
+        content = object_of(entry).get("content")
         if not isinstance(content, str) or not content.strip():
             continue
         category, error, confidence = entry.get("category"), entry.get("sourceError"), entry.get("confidence")
-        yield _fact(
+        yield Fact(
             str(entry.get("id") or f"#{place}"),
-            content,
-            category if isinstance(category, str) else "",
+            content.strip(),
+            (category.strip() if isinstance(category, str) else "") or "context",
             coerced_confidence(confidence),
-            error if isinstance(error, str) else "",
+            error.strip() if isinstance(error, str) else "",
         )
-
-
-# Cached, so that an unchanged fact keeps its line.
-@cached(8192)
-def _fact(key: str, content: str, category: str, confidence: float, error: str) -> Fact:
-    return Fact(key, content.strip(), category.strip() or "context", confidence, error.strip())
 
 
 def sections_of(document: Mapping[str, Any]) -> dict[str, str]:
     """The text of each section that is not empty, by heading."""
     sections: dict[str, str] = {}
-    for key, (heading, labels) in SECTIONS.items():
-        section = document.get(key)
-        if not isinstance(section, Mapping):
-            continue
-        lines = [
-            f"- {label}: {_plain(text)}" for name, label in labels.items() if (text := summary_of(section.get(name)))
-        ]
-        if lines:
-            sections[heading] = "\n".join([f"{heading}:", *lines])
+    for key, name, text, _ in summaries_of(document):
+        heading, labels = SECTIONS[key]
+        sections[heading] = f"{sections.get(heading, f'{heading}:')}\n- {labels[name]}: {_plain(text)}"
     return sections
 
 
-def summary_of(value: Any) -> str:
-    """The text of a section's entry, of any form; "" if it has none."""
-    text = value.get("summary") if isinstance(value, Mapping) else value
-    return text.strip() if isinstance(text, str) else ""
+def summaries_of(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Any]]:
+    """The summaries that are not empty: key, name and text, and when it was updated, as the document says it."""
+    for key, (_, labels) in SECTIONS.items():
+        for name in labels:
+            entry = object_of(document.get(key)).get(name)
+            text, at = (entry.get("summary"), entry.get("updatedAt")) if isinstance(entry, Mapping) else (entry, None)
+            if isinstance(text, str) and text.strip():
+                yield key, name, text.strip(), at
+
+
+def object_of(value: Any) -> Mapping[str, Any]:
+    """An object of a document; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _label(category: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from autocontext.errors import InvalidMemory, StateError, StoreCorruptError
 from autocontext.memories import statements
 from autocontext.memories.changes import confirmed
-from autocontext.memories.document import SECTIONS, summary_of
+from autocontext.memories.document import SECTIONS, summaries_of
 from autocontext.memories.records import Memory, as_number, checked, iso, millis, storable
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.memories.updating import apply_update, ids_to_remove
@@ -61,21 +61,6 @@ def read_document(source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
     return document
 
 
-def sections_in(document: Mapping[str, Any], now: int) -> dict[str, tuple[str, int]]:
-    """The summaries that are not empty, by name ("user.workContext"), with their times."""
-    sections: dict[str, tuple[str, int]] = {}
-    for key, (_, labels) in SECTIONS.items():
-        section = document.get(key)
-        if not isinstance(section, Mapping):
-            continue
-        for name in labels:
-            entry = section.get(name)
-            if summary := summary_of(entry):
-                at = entry.get("updatedAt") if isinstance(entry, Mapping) else None
-                sections[f"{key}.{name}"] = (storable(summary), _moment(at, now))
-    return sections
-
-
 def take_in(
     document: Mapping[str, Any], user_id: str, now: int, most: int | None, expected: int | None
 ) -> Work[ImportReport]:
@@ -107,7 +92,7 @@ def take_in(
             confirmed_count += 1
             if not old.in_use(now):
                 back.add(merged.id)
-    sections = sections_in(document, now)
+    sections = {f"{key}.{name}": (storable(text), _moment(at, now)) for key, name, text, at in summaries_of(document)}
     yield from statements.put_sections(user_id, sections)
     yield from statements.archive_least(user_id, most, now, revision, added_ids | back)
     return ImportReport(len(added_ids), confirmed_count, tuple(skipped), len(sections))
@@ -171,10 +156,9 @@ def _memory_of(entry: Any, user_id: str, now: int) -> Memory:
         raise InvalidMemory(f"an entry must be an object (got {type(entry).__name__})")
     created = _moment(entry.get("createdAt"), now)
     confirmed_at = entry.get("lastConfirmedAt")
-    id_value = entry.get("id")
     return checked(
         Memory(
-            id=id_value.replace("\x00", "") if isinstance(id_value, str) else "",
+            id=entry["id"].replace("\x00", "") if isinstance(entry.get("id"), str) else "",
             user_id=user_id,
             content=entry.get("content"),  # type: ignore[arg-type]  # checked right away
             category=str(entry["category"]) if isinstance(entry.get("category"), str) else "context",

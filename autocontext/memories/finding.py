@@ -110,9 +110,10 @@ class UserIndex:
             results = [
                 scored
                 for memory in self.memories.values()
-                if query.admits(memory, now) and (scored := _scored(memory, similarities, now, explain=query.explain))
+                if query.admits(memory, now)
+                and (scored := _scored(memory, similarities, now, explain=query.explain))
+                and scored.score >= query.min_score
             ]
-        results = [s for s in results if s.score >= query.min_score]
         results.sort(key=lambda s: (-s.score, -s.memory.importance, -s.memory.created_at, s.memory.id))
         return results[: query.limit]
 

@@ -99,14 +99,13 @@ def compose(
     """The text and a report about it; `opening` and `closing` surround the text and count as well."""
     counter = counter or default_counter()
     document = memory_data if isinstance(memory_data, Mapping) else {}
-    ranked, similarities = _ranked(list(facts_of(document)), current_context or "", settings, ranker, index)
+    ranked = _ranked(list(facts_of(document)), current_context or "", settings, ranker, index)
     block = InjectionBlock(counter, settings.max_tokens, opening, closing)
     if block.left > 0:
-        _fill(block, sections_of(document), _worthy(block, ranked, similarities, settings), settings)
+        _fill(block, sections_of(document), ranked, settings)
     else:
         for one in ranked:
             block.drop(one, "budget")
-    block.settle()
     return block.text, _report(block, settings)
 
 
@@ -116,9 +115,8 @@ def _ranked(
     settings: InjectionSettings,
     ranker: RelevanceRanker | None,
     index: FactIndex | None,
-) -> tuple[list[RankedFact], dict[str, float] | None]:
+) -> list[RankedFact]:
     """The facts by weight * similarity + weight * confidence, best first; by confidence alone without a context."""
-    similarities = None
     ranked = [RankedFact(fact, fact.confidence) for fact in facts]
     if context.strip() and facts:
         texts = [fact.content for fact in facts]
@@ -127,36 +125,27 @@ def _ranked(
         top = max(similarities.values()) if settings.similarity_scale == "max" else 1.0
         factor = 1 / top if top > 1e-9 else 1.0
         near, sure = checked_weights(settings.similarity_weight, settings.confidence_weight)
-        ranked = [RankedFact(f, near * similarities[f.content] * factor + sure * f.confidence) for f in facts]
-    return sorted(ranked, key=lambda r: -r.score), similarities
-
-
-def _worthy(
-    block: InjectionBlock, ranked: list[RankedFact], similarities: dict[str, float] | None, settings: InjectionSettings
-) -> list[RankedFact]:
-    """The facts above the minimums and those of guaranteed categories, best first."""
-    if similarities is None or not (settings.min_similarity or settings.min_score):
-        return ranked
-    eligible: list[RankedFact] = []
-    for one in ranked:
-        near = similarities[one.fact.content] >= settings.min_similarity and one.score >= settings.min_score
-        if near or one.fact.category in settings.guaranteed_categories:
-            eligible.append(one)
-        else:
-            block.drop(one, "below minimum")
-    return eligible
+        for i, fact in enumerate(facts):
+            similarity = similarities[fact.content]
+            score = near * similarity * factor + sure * fact.confidence
+            is_far = similarity < settings.min_similarity or score < settings.min_score
+            ranked[i] = RankedFact(fact, score, is_far)
+    return sorted(ranked, key=lambda r: -r.score)
 
 
 def _fill(
-    block: InjectionBlock, sections: dict[str, str], facts: list[RankedFact], settings: InjectionSettings
+    block: InjectionBlock, sections: dict[str, str], ranked: list[RankedFact], settings: InjectionSettings
 ) -> None:
-    guaranteed = [r for r in facts if r.fact.category in settings.guaranteed_categories]
-    leftover_ids = {id(r) for r in add_guaranteed(block, guaranteed, settings.guaranteed_token_budget)}
-    added_ids = {id(r) for r in guaranteed} - leftover_ids
-    others = [r for r in facts if id(r) not in added_ids]
+    guaranteed = settings.guaranteed_categories
+    facts: list[RankedFact] = []
+    for one in ranked:
+        if one.is_far and one.fact.category not in guaranteed:
+            block.drop(one, "below minimum")
+        else:
+            facts.append(one)
+    others = add_guaranteed(block, facts, guaranteed, settings.guaranteed_token_budget)
     add_sections(block, sections, others)
-    never_cut = settings.guaranteed_categories
-    add_facts(block, others, strict_order=settings.strict_order, most=settings.max_facts, never_cut=never_cut)
+    add_facts(block, others, strict_order=settings.strict_order, most=settings.max_facts, never_cut=guaranteed)
     if not settings.strict_order and settings.max_facts is None:
         refill(block, others)
 

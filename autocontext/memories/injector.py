@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from autocontext.errors import ConfigError, StoreError, told
-from autocontext.flows import DoesSteps, Flow, Operation, compute, operation, sync_and_async
-from autocontext.flows.forking import fork_lock
+from autocontext.flows import DoesSteps, Flow, Operation, compute, method, sync_and_async
 from autocontext.flows.logs import logger
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
 from autocontext.memories.counting import default_counter
 from autocontext.memories.document import facts_of, sections_of
 from autocontext.memories.formatting import InjectionSettings, compose
-from autocontext.memories.records import checked_user, millis
+from autocontext.memories.records import checked_moment, checked_user
 from autocontext.memories.relevance import FactIndex
 from autocontext.memories.reports import InjectionReport
 from autocontext.memories.store import MemoryStore
@@ -57,16 +57,16 @@ class _Injection:
     """The block of the last call for a conversation."""
 
     turn: str
-    request: tuple[str | None, int | None]
-    """Its `query` and `max_tokens`."""
+    request: tuple[str | None, InjectionSettings]
+    """Its `query`, and the settings with its `max_tokens`."""
     revision: int | None
     """The user's change counter when the memories were read; None: of a source that has none."""
     text: str
     report: InjectionReport
     said: Mapping[str, Any]
     """What the block says, by the ids of facts and the headings of sections."""
-    until: int | None
-    """When the first of its facts expires, in milliseconds since 1970; None: never, or of another source."""
+    until: float
+    """When the first of its facts expires, in milliseconds since 1970; inf: never, or of another source."""
 
 
 class MemoryInjector(DoesSteps):
@@ -98,11 +98,8 @@ class MemoryInjector(DoesSteps):
         counter: TokenCounter | None = None,
         ranker: RelevanceRanker | None = None,
     ) -> None:
-        for name, value, allowed in (
-            ("refresh", refresh, ("every_call", "every_turn", "on_change")),
-            ("placement", placement, ("user", "system", "merge")),
-        ):
-            if value not in allowed:
+        for name, value, kind in (("refresh", refresh, Refresh), ("placement", placement, Placement)):
+            if value not in (allowed := get_args(kind)):
                 raise ConfigError(f"{name} must be one of {', '.join(allowed)} (got {value!r})")
         self._store, self._user_id = store, checked_user(user_id)
         self._changes = store if isinstance(store, MemoryStore) else None
@@ -115,7 +112,6 @@ class MemoryInjector(DoesSteps):
         self._counter = counter
         self._index = FactIndex(ranker)
         self._last: Kept[str, _Injection] = Kept(_CONVERSATIONS, forgotten=False)
-        self._lock = fork_lock()
 
     def _inject(
         self, messages: Sequence[Msg], *, query: str | None = None, max_tokens: int | None = None
@@ -126,7 +122,9 @@ class MemoryInjector(DoesSteps):
         only. A block of an earlier call is removed first. Damaged memories, and those of a source that raises, are left
         out, all of them, and logged; a MemoryStore's StoreError is raised.
         """
-        originals, request = without_injected(messages), (query, max_tokens)
+        originals = without_injected(messages)
+        settings = self._settings if max_tokens is None else replace(self._settings, max_tokens=max_tokens)
+        request = query, settings
         last = self._last.get(originals[0].id) if originals and self._refresh != "every_call" else None
         if last is not None and last.request != request:
             last = None
@@ -137,79 +135,73 @@ class MemoryInjector(DoesSteps):
                 return self._with_block(originals, replace(last, report=replace(last.report, refreshed=False)))
             context = query or extract_conversation_context(originals, self._max_turns)
             held = [fact.id for fact in last.report.selected] if last else []
-            document: dict[str, Any] = yield self._reading(context, max_tokens, held)
+            document: dict[str, Any] = yield self._reading(context, settings, held)
         except Exception as e:  # of any source; the turn goes on, and of a damaged memory the log says which to delete
             if isinstance(e, StoreError) and self._changes is not None:
                 raise
             _log.error("the memories of user %r are left out of the context: %s", self._user_id, told(e))
-            return originals, self._compose({}, "", self._settings_of(max_tokens), None)[1]
-        injection = yield from compute(lambda: self._choose(originals, request, revision, context, document))
+            return originals, self._compose({}, "", settings, None)[1]
+        injection = yield from compute(
+            lambda: self._choose(originals, request, revision, context=context, document=document, last=last)
+        )
         return self._with_block(originals, injection)
 
     inject, ainject = sync_and_async(_inject)
-
-    def _settings_of(self, max_tokens: int | None) -> InjectionSettings:
-        return self._settings if max_tokens is None else replace(self._settings, max_tokens=max_tokens)
 
     def _revision(self) -> Flow[int | None]:
         """The user's change counter; None where it is not asked for."""
         if self._changes is None or self._refresh == "every_call":
             return None
-        revision: int = yield operation(self._changes.revision, self._changes.arevision, user_id=self._user_id)
+        revision: int = yield method(self._changes, "revision", user_id=self._user_id)
         return revision
 
-    def _until(self, document: Mapping[str, Any], report: InjectionReport) -> int | None:
+    def _until(self, document: Mapping[str, Any], report: InjectionReport) -> float:
         """When the first fact that a report names expires."""
-        if self._changes is None:
-            return None
         ids = {fact.id for fact in report.selected}
-        ends = [millis("expiresAt", fact["expiresAt"]) for fact in document["facts"] if fact["id"] in ids]
-        return min((end for end in ends if end is not None), default=None)
+        facts = document["facts"] if self._changes is not None else ()
+        ends = (f["expiresAt"] for f in facts if f["id"] in ids and f["expiresAt"])
+        return min((checked_moment("expiresAt", end) for end in ends), default=math.inf)
 
     def _over(self, last: _Injection) -> bool:
         """Whether a fact of a block has expired."""
-        return self._changes is not None and last.until is not None and last.until <= self._changes.now()
+        return self._changes is not None and last.until <= self._changes.now()
 
-    def _reading(self, context: str, max_tokens: int | None, held: Collection[str]) -> Operation:
+    def _reading(self, context: str, settings: InjectionSettings, held: Collection[str]) -> Operation:
         """The step that reads the memories to choose among: of a MemoryStore more than fit, else all."""
         if self._about is None:
-            return operation(self._store.document, self._store.adocument, user_id=self._user_id)
-        return operation(
-            self._about.document_about,
-            self._about.adocument_about,
+            return method(self._store, "document", user_id=self._user_id)
+        return method(
+            self._about,
+            "document_about",
             context,
             user_id=self._user_id,
-            categories=self._settings.guaranteed_categories,
+            categories=settings.guaranteed_categories,
             ids=held,
-            count=_SPARE + (max_tokens or self._settings.max_tokens) // _LEAST_TOKENS,
+            count=_SPARE + settings.max_tokens // _LEAST_TOKENS,
         )
 
     def _choose(
         self,
         messages: Sequence[Msg],
-        request: tuple[str | None, int | None],
+        request: tuple[str | None, InjectionSettings],
         revision: int | None,
+        *,
         context: str,
         document: dict[str, Any],
+        last: _Injection | None,
     ) -> _Injection:
-        text, report = self._compose(document, context, self._settings_of(request[1]), self._host_text(messages))
-        until = self._until(document, report)
-        injection = _Injection(_turn(messages), request, revision, text, report, _said(document, report), until)
-        if not messages:
-            return injection
-        with self._lock:
-            last = self._last.get(messages[0].id)
-            if last is not None and self._stays(last, injection) and _said(document, last.report) == last.said:
-                unchanged, until = replace(last.report, refreshed=False), self._until(document, last.report)
-                injection = replace(last, turn=injection.turn, revision=revision, report=unchanged, until=until)
-            self._last.put(messages[0].id, replace(injection, report=replace(injection.report, refreshed=True)))
+        """A new block, or the last one if it may be sent again and what it says is still so."""
+        text, report = self._compose(document, context, request[1], self._host_text(messages))
+        turn, said = _turn(messages), _said(document, report)
+        stays = last is not None and (
+            last.turn == turn or (self._refresh == "on_change" and _alike(last.report, report))
+        )
+        if last is not None and stays and (again := _said(document, last.report)) == last.said:
+            text, report, said = last.text, replace(last.report, refreshed=False), again
+        injection = _Injection(turn, request, revision, text, report, said, self._until(document, report))
+        if messages:
+            self._last.put(messages[0].id, injection)
         return injection
-
-    def _stays(self, last: _Injection, new: _Injection) -> bool:
-        """Whether the last block is sent instead of the new one, if what it says is still so."""
-        if self._refresh == "every_call" or last.request != new.request:
-            return False
-        return last.turn == new.turn or (self._refresh == "on_change" and _alike(last.report, new.report))
 
     def _compose(
         self, document: dict[str, Any], context: str, settings: InjectionSettings, host: str | None
@@ -226,10 +218,10 @@ class MemoryInjector(DoesSteps):
                 opening=OPENING,
                 closing=CLOSING,
             )
-            if host is None or not text:
-                return text, replace(report, max_tokens=settings.max_tokens)
-            # A token may span the end of the host and the beginning of the block.
-            tokens = counter.count_text(f"{host}{_GAP}{text}") - counter.count_text(host)
+            tokens = report.tokens
+            if host is not None and text:
+                # A token may span the end of the host and the beginning of the block.
+                tokens = counter.count_text(f"{host}{_GAP}{text}") - counter.count_text(host)
             if tokens <= settings.max_tokens or room == 1:
                 return text, replace(report, max_tokens=settings.max_tokens, tokens=tokens)
             room = max(1, room - (tokens - settings.max_tokens))
@@ -298,8 +290,6 @@ def _turn(messages: Sequence[Msg]) -> str:
 
 def _alike(one: InjectionReport, other: InjectionReport) -> bool:
     mine, theirs = {f.id for f in one.selected}, {f.id for f in other.selected}
-    if not mine and not theirs:
-        return True
     return len(mine & theirs) >= _SAME_ENOUGH * len(mine | theirs)
 
 

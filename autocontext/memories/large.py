@@ -10,11 +10,12 @@ import json
 import secrets
 import sys
 import zlib
-from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from autocontext.errors import StoreCorruptError, StoreError
 from autocontext.memories import statements
@@ -86,7 +87,7 @@ class LargeIndex:
         def in_use(ids: Sequence[str]) -> list[Memory]:
             return self._in_use(lambda done: statements.some(user_id, ids[done : done + count]), count, now)
 
-        close = candidates(blocks, text) if text.strip() else []
+        close = candidates(blocks, text)
         best = in_use(close)
         if len(best) < min(count, len(close)):  # others are no longer in use: frequent words lead to more
             best = in_use(candidates(blocks, text, everything=True))
@@ -115,17 +116,14 @@ class LargeIndex:
             if blocks is not None:
                 return blocks
             try:
-                made = self._database.write(partial(_indexing, user_id))
+                self._database.write(partial(self._indexing, user_id))
             except StoreError:  # somebody else writes, or nobody may: the index waits, and the search does not
-                return self._database.read(partial(self._current, user_id, sys.maxsize)) or []
-            if made is not None:
-                number, block, size = made
-                self._kept.put((user_id, number), block, size)
+                return self._database.read(partial(self._current, user_id, sys.maxsize - 1)) or []
 
     def _current(self, user_id: str, few: int = FEW) -> Work[list[MemoryBlock] | None]:
         """The blocks; None if more memories than these are in none."""
         numbers = yield from statements.blocks(user_id)
-        rest = yield from statements.outside(user_id, min(few + 1, sys.maxsize))
+        rest = yield from statements.outside(user_id, few + 1)
         if len(rest) > few:
             return None
         found = []
@@ -137,6 +135,16 @@ class LargeIndex:
                 self._kept.put((user_id, number), block, len(body))
             found.append(block)
         return [*found, MemoryBlock.of(rest)]
+
+    def _indexing(self, user_id: str) -> Work[None]:
+        """Make the next block of the memories that are in none, if they are many."""
+        yield from statements.lock(user_id, AtOnce)
+        rest = yield from statements.outside(user_id, MOST)
+        if len(rest) > FEW:
+            number, block = secrets.randbits(62), MemoryBlock.of(rest)
+            body = block.packed()
+            yield from statements.put_block(user_id, number, rest[-1][0], body)
+            self._kept.put((user_id, number), block, len(body))
 
 
 class _OfMany(TfidfRanker):
@@ -156,18 +164,6 @@ class _OfMany(TfidfRanker):
         (sample, factor), texts = _sample(self._blocks), sum(len(block.ids) for block in self._blocks)
         # The sample may lack what these memories hold.
         return [rarity(max(len(self._lists.get(f, ())), factor * sample.holding(f)), texts) for f in features]
-
-
-def _indexing(user_id: str) -> Work[tuple[int, MemoryBlock, int] | None]:
-    """Make the next block of the memories that are in none, if they are many: its number, the block, stored bytes."""
-    yield from statements.lock(user_id, AtOnce)
-    rest = yield from statements.outside(user_id, MOST)
-    if len(rest) <= FEW:
-        return None
-    number, block = secrets.randbits(62), MemoryBlock.of(rest)
-    body = block.packed()
-    yield from statements.put_block(user_id, number, rest[-1][0], body)
-    return number, block, len(body)
 
 
 _FORMAT = 1
@@ -196,18 +192,16 @@ class DamagedBlock(StoreCorruptError):
     """A block is damaged or of another format; it is made anew from the memories."""
 
 
+@dataclass
 class MemoryBlock:
     """The words of some memories, and their ids."""
 
-    def __init__(
-        self,
-        ids: list[str],
-        lengths: list[int],
-        categories: Mapping[str, Sequence[int]],
-        parts: Sequence[Sequence[Any]],
-    ) -> None:
-        self.ids, self.lengths, self._parts = ids, lengths, parts
-        self._categories = {category: array("I", places) for category, places in categories.items()}
+    ids: list[str]
+    lengths: list[int]
+    categories: Mapping[str, Sequence[int]]
+    """Places in `ids`."""
+    parts: Sequence[Sequence[Any]]
+    """What a `Block` loads, of each."""
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> MemoryBlock:
@@ -220,7 +214,7 @@ class MemoryBlock:
 
     @cached_property
     def _blocks(self) -> list[Block]:
-        return [Block(part.__getitem__) for part in self._parts]
+        return [Block(part.__getitem__) for part in self.parts]
 
     @cached_property
     def total(self) -> int:
@@ -251,13 +245,12 @@ class MemoryBlock:
 
     def of_categories(self, categories: Collection[str]) -> Iterator[str]:
         """The ids of the memories of these categories."""
-        return (self.ids[i] for category in categories for i in self._categories.get(category, ()))
+        return (self.ids[i] for category in categories for i in self.categories.get(category, ()))
 
     def packed(self) -> bytes:
         """The stored form."""
-        categories = {category: list(places) for category, places in self._categories.items()}
-        parts = [(vocabulary.decode("utf-8", "surrogatepass"), *rest) for vocabulary, *rest in self._parts]
-        fields = [_FORMAT, self.ids, self.lengths, categories, parts]
+        parts = [(vocabulary.decode("utf-8", "surrogatepass"), *rest) for vocabulary, *rest in self.parts]
+        fields = [_FORMAT, self.ids, self.lengths, self.categories, parts]
         return zlib.compress(json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass"), _LEVEL)
 
     @classmethod
@@ -273,15 +266,15 @@ class MemoryBlock:
         return cls(ids, lengths, categories, [(utf8(vocabulary), *rest) for vocabulary, *rest in parts])
 
 
+_HeldBy: TypeAlias = Callable[[MemoryBlock, str], Counter[int]]
+"""`MemoryBlock.holders` or `containing`."""
+
+
 def _tags(text: str) -> list[str]:
     """The tags in a JSON text; none if it is damaged, which whoever reads the memory is told."""
-    if text == "[]":  # of most memories
-        return []
-    try:
-        tags = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
-    return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+    with suppress(ValueError, TypeError, RecursionError):
+        return list(map(str, json.loads(text)))
+    return []
 
 
 def _sum(counts: Sequence[Counter[int]]) -> Counter[int]:
@@ -301,17 +294,16 @@ def candidates(blocks: Sequence[MemoryBlock], text: str, *, everything: bool = F
     held = _rarest_first(blocks, words, MemoryBlock.holders)
     few = max(_SHARE * count, 2 * _ENOUGH)
     rare = list(held) if everything else _within(held, few)
-    scores = Counter(_scores(blocks, [_exact([block.holders(word) for block in blocks]) for word in rare]))
+    scores = _led_to(blocks, rare, MemoryBlock.holders)
     if len(scores) < _ENOUGH:
         every = dict.fromkeys(piece for word in words for piece in _pieces(word))
         pieces = _within(_rarest_first(blocks, every, MemoryBlock.containing), few)
-        of_pieces = [_exact([block.containing(piece) for block in blocks]) for piece in pieces]
-        scores.update({place: score / len(pieces) for place, score in _scores(blocks, of_pieces).items()})
+        of_pieces = _led_to(blocks, pieces, MemoryBlock.containing)
+        scores.update({place: score / len(pieces) for place, score in of_pieces.items()})
     for n, word in enumerate(held):
-        if word in rare or (n >= _TELLING and len(scores) >= _ENOUGH):
-            continue
-        holders = _some(blocks, word) if len(scores) < _ENOUGH else _among(blocks, word, scores)
-        scores.update(_scores(blocks, [(held[word], holders)]))
+        if word not in rare and (n < _TELLING or len(scores) < _ENOUGH):
+            holders = _some(blocks, word) if len(scores) < _ENOUGH else _among(blocks, word, scores)
+            scores.update(_scores(blocks, [(held[word], holders)]))
     return [blocks[n].ids[i] for _, n, i in sorted((-score, n, i) for (n, i), score in scores.items())]
 
 
@@ -321,9 +313,7 @@ def _sample(blocks: Sequence[MemoryBlock]) -> tuple[MemoryBlock, float]:
     return largest, sum(len(block.ids) for block in blocks) / max(1, len(largest.ids))
 
 
-def _rarest_first(
-    blocks: Sequence[MemoryBlock], words: Iterable[str], held_by: Callable[[MemoryBlock, str], Sized]
-) -> dict[str, float]:
+def _rarest_first(blocks: Sequence[MemoryBlock], words: Iterable[str], held_by: _HeldBy) -> dict[str, float]:
     """About how many memories hold each word."""
     sample, factor = _sample(blocks)
     return {word: held * factor for held, word in sorted((len(held_by(sample, word)), word) for word in words)}
@@ -340,8 +330,10 @@ def _within(held: Mapping[str, float], most: float) -> list[str]:
     return chosen
 
 
-def _exact(parts: Sequence[Counter[int]]) -> tuple[float, Sequence[Counter[int]]]:
-    return sum(map(len, parts)), parts
+def _led_to(blocks: Sequence[MemoryBlock], words: Iterable[str], held_by: _HeldBy) -> Counter[tuple[int, int]]:
+    """The scores of all memories that hold one of the words or pieces, by block and place in it."""
+    found = [[held_by(block, word) for block in blocks] for word in words]
+    return Counter(_scores(blocks, [(sum(map(len, parts)), parts) for parts in found]))
 
 
 def _some(blocks: Sequence[MemoryBlock], word: str) -> list[Counter[int]]:
@@ -361,11 +353,8 @@ def _among(blocks: Sequence[MemoryBlock], word: str, places: Iterable[tuple[int,
     return [block.holders(word, those) for block, those in zip(blocks, by_block, strict=True)]
 
 
-def _pieces(word: str) -> Iterator[str]:
-    if is_cjk(word):
-        yield from word
-    elif len(word) >= _PIECE:
-        yield from (word[i : i + _PIECE] for i in range(len(word) - _PIECE + 1))
+def _pieces(word: str) -> list[str]:
+    return list(word) if is_cjk(word) else [word[i : i + _PIECE] for i in range(len(word) - _PIECE + 1)]
 
 
 def _scores(

@@ -222,6 +222,8 @@ def checked(memory: Memory) -> Memory:
     for name, label in (("category", texts["category"]), *(("tags", tag) for tag in tags)):
         if len(label) > MOST_LABEL:
             raise InvalidMemory(f"{name} must have at most {MOST_LABEL} characters each (got {len(label):,})")
+    if not isinstance(memory.metadata, Mapping):
+        raise InvalidMemory(f"metadata must be an object with string keys (got {short(memory.metadata)})")
     return replace(
         memory,
         **texts,
@@ -231,14 +233,8 @@ def checked(memory: Memory) -> Memory:
         importance=checked_importance(memory.importance),
         confidence=checked_confidence(memory.confidence),
         context=checked_json("context", memory.context),
-        metadata=checked_json("metadata", _object(memory.metadata)),
+        metadata=checked_json("metadata", dict(memory.metadata)),
     )
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidMemory(f"metadata must be an object with string keys (got {short(value)})")
-    return dict(value)
 
 
 def millis(name: str, moment: datetime | float | str | None) -> int | None:

@@ -35,8 +35,6 @@ from autocontext.stores.private_files import write_private
 from autocontext.stores.records import now as milliseconds
 
 _USERS_KEPT = 32
-_AT_ONCE = 16
-"""Changed memories that an asynchronous caller's event loop takes in by itself."""
 
 
 class MemoryStore(DatabasePart):
@@ -169,13 +167,10 @@ class MemoryStore(DatabasePart):
         search = Query(
             query, limit, min_importance, min_score, tags, tag_match, categories, since, until, explain
         )  # fmt: skip
-        if (yield from self._is_large(owner)):
-            now = self.now()
-            hits = yield from compute(lambda: self._large.search(owner, search, now))
-        else:
-            index = yield from self._current(owner)
-            now = self.now()
-            hits = yield from compute(lambda: index.search(search, now))
+        large = yield from self._is_large(owner)
+        find = partial(self._large.search, owner) if large else (yield from self._current(owner)).search
+        now = self.now()
+        hits = yield from compute(lambda: find(search, now))
         if hits:
             memory_ids = [hit.memory.id for hit in hits]
             try:
@@ -269,9 +264,9 @@ class MemoryStore(DatabasePart):
         Facts in `factsToRemove` are archived, new ones that the store has are confirmed, and all others stay as they
         are. Raises Conflict when the user is not at `expected_revision`.
         """
-        owner, now, most = checked_user(user_id), self.now(), self._most
-        rules = {"source": source, "threshold": threshold}
-        return (yield from write(lambda: exchange.take_update(update, owner, now, most, expected_revision, **rules)))
+        owner, now = checked_user(user_id), self.now()
+        take = partial(exchange.take_update, update, owner, now, self._most, expected_revision)
+        return (yield from write(lambda: take(source=source, threshold=threshold)))
 
     apply_update, aapply_update = sync_and_async(_apply_update)
 
@@ -308,7 +303,5 @@ class MemoryStore(DatabasePart):
         while True:
             since, ids = index.state()
             revision, memories, everything = yield from read(partial(statements.changes, user_id, since, ids))
-            # A thread for a handful of changes would cost more than they do.
-            step = partial(index.apply, since, revision, memories, everything=everything)
-            if step() if len(memories) <= _AT_ONCE else (yield from compute(step)):
+            if (yield from compute(partial(index.apply, since, revision, memories, everything=everything))):
                 return index

@@ -13,7 +13,7 @@ from typing import Any
 
 from autocontext.errors import StateError
 from autocontext.memories.conversation import is_injected
-from autocontext.memories.document import CATEGORIES, SECTIONS
+from autocontext.memories.document import CATEGORIES, SECTIONS, object_of
 from autocontext.memories.records import DAY, Memory, iso
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.messages import Msg, is_final_reply, is_user_turn
@@ -111,27 +111,24 @@ def apply_update(
     """
     result = {**copy.deepcopy(dict(document)), "version": document.get("version", "1.0"), "lastUpdated": iso(now)}
     for key, (_, labels) in SECTIONS.items():
-        section = result[key] = dict(_object(result.get(key)))
+        section = result[key] = dict(object_of(result.get(key)))
         for name in labels:
-            entry = _object(_object(update.get(key)).get(name))
+            entry = object_of(object_of(update.get(key)).get(name))
             summary = entry.get("summary")
             if entry.get("shouldUpdate") is True and isinstance(summary, str) and without_uploads(summary).strip():
                 section[name] = {"summary": without_uploads(summary).strip(), "updatedAt": iso(now)}
     removed = ids_to_remove(update)
-    facts = [f for f in _list(result.get("facts")) if _object(f) and str(f.get("id")) not in removed]
+    facts = [f for f in _list(result.get("facts")) if object_of(f) and str(f.get("id")) not in removed]
     contents = {str(f.get("content")).strip().casefold() for f in facts}
-    for entry in map(_object, _list(update.get("newFacts"))):
+    for entry in map(object_of, _list(update.get("newFacts"))):
         content = without_uploads(str(entry.get("content") or "")).strip()
         confidence = coerced_confidence(entry.get("confidence"))
-        if not content or content.casefold() in contents or confidence < threshold:
-            continue
-        contents.add(content.casefold())
-        facts.append(_new_fact(entry, content, confidence, source, now))
-    if len(facts) > max_facts:
-        highest = sorted(facts, key=lambda f: -coerced_confidence(f.get("confidence")))[:max_facts]
-        kept_ids = {id(f) for f in highest}
-        facts = [f for f in facts if id(f) in kept_ids]
-    return {**result, "facts": facts}
+        if content and content.casefold() not in contents and confidence >= threshold:
+            contents.add(content.casefold())
+            facts.append(_new_fact(entry, content, confidence, source, now))
+    highest = sorted(facts, key=lambda f: -coerced_confidence(f.get("confidence")))[:max_facts]
+    kept_ids = {id(f) for f in highest}
+    return {**result, "facts": [f for f in facts if id(f) in kept_ids]}
 
 
 def ids_to_remove(update: Mapping[str, Any]) -> set[str]:
@@ -187,10 +184,6 @@ def _new_fact(entry: Mapping[str, Any], content: str, confidence: float, source:
         if entry.get(extra):
             fact[extra] = entry[extra]
     return fact
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _list(value: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
@@ -40,51 +40,32 @@ class _Postings:
 
     def __init__(self, strength: Callable[[float], float], size: Callable[[Iterable[float]], float]) -> None:
         self._strength, self._size = strength, size
-        self._slots: dict[str, int] = {}
-        """The slot of each id, oldest id first."""
-        self._free_slots: list[int] = []
-        self._features: list[tuple[str, ...]] = []
-        self._sizes: list[float] = []
-        """The size of each text, by slot."""
-        self._lists: defaultdict[str, dict[int, float]] = defaultdict(dict)
-        """For each feature the slots of the texts that hold it, and its strength there."""
+        self._features: dict[str, tuple[str, ...]] = {}
+        """Of each text, the oldest id first."""
+        self._sizes: dict[str, float] = {}
+        self._lists: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        """For each feature the ids of the texts that hold it, and its strength there."""
 
     @property
     def mean_size(self) -> float:
         """The size of a text, on average."""
-        return math.fsum(self._sizes) / max(1, len(self._slots))
+        return math.fsum(self._sizes.values()) / max(1, len(self._sizes))
 
     def update(self, id: str, text: str | None) -> None:  # noqa: A002 (the protocol's name)
         """Add a text, replace the one under this id, or remove it (None); then an unknown id is ignored."""
-        slot = self._slots.get(id)
-        if slot is not None:
-            self._clear(slot)
-        if text is not None:
-            self._put(id, slot, features(text))
-        elif slot is not None:
-            del self._slots[id]
-            self._free_slots.append(slot)
-
-    def _put(self, id_: str, slot: int | None, weights: Mapping[str, float]) -> None:
-        if slot is None and self._free_slots:
-            slot = self._free_slots.pop()
-        elif slot is None:
-            slot = len(self._features)
-            self._features.append(())
-        self._sizes += [0.0] * (len(self._features) - len(self._sizes))
-        self._slots[id_] = slot
+        for feature in self._features.get(id, ()):
+            self._lists[feature].pop(id, None)
+            if not self._lists[feature]:
+                del self._lists[feature]
+        if text is None:
+            self._features.pop(id, None)
+            self._sizes.pop(id, None)
+            return
+        weights = features(text)
         strengths = list(map(self._strength, weights.values()))
-        self._features[slot], self._sizes[slot] = tuple(weights), self._size(strengths)
+        self._features[id], self._sizes[id] = tuple(weights), self._size(strengths)
         for feature, strength in zip(weights, strengths, strict=True):
-            self._lists[feature][slot] = strength
-
-    def _clear(self, slot: int) -> None:
-        for feature in self._features[slot]:
-            strengths = self._lists.get(feature, {})
-            strengths.pop(slot, None)
-            if not strengths:
-                self._lists.pop(feature, None)
-        self._features[slot], self._sizes[slot] = (), 0.0
+            self._lists[feature][id] = strength
 
 
 class TfidfRanker(_Postings):
@@ -100,22 +81,21 @@ class TfidfRanker(_Postings):
 
     def scores(self, query: str) -> dict[str, float]:
         """The cosine of every text by id, 0 to 1; all 0 when the query holds stop words only."""
-        slots, lists = self._slots, self._lists
         asked = features(query)
         weights = {f: _damped(w) * r for (f, w), r in zip(asked.items(), self._rarities(asked), strict=True)}
         length = math.sqrt(math.fsum(w * w for w in weights.values()))
-        if not length or not slots:
-            return dict.fromkeys(slots, 0.0)
-        sums = [0.0] * len(self._sizes)
+        sums = dict.fromkeys(self._sizes, 0.0)
+        if not length or not sums:
+            return sums
         for feature, weight in weights.items():
             share = weight / length
-            for slot, strength in lists.get(feature, {}).items():
-                sums[slot] += share * strength
-        pivot, slope, sizes = (1 - _SLOPE) * self.mean_size, _SLOPE, self._sizes
-        return {key: min(1.0, s / (pivot + slope * sizes[i])) if (s := sums[i]) else 0.0 for key, i in slots.items()}
+            for id_, strength in self._lists.get(feature, {}).items():
+                sums[id_] += share * strength
+        pivot = (1 - _SLOPE) * self.mean_size
+        return {id_: min(1.0, s / (pivot + _SLOPE * self._sizes[id_])) if s else 0.0 for id_, s in sums.items()}
 
     def _rarities(self, features: Collection[str]) -> list[float]:
-        return [rarity(len(self._lists.get(feature, ())), len(self._slots)) for feature in features]
+        return [rarity(len(self._lists.get(feature, ())), len(self._sizes)) for feature in features]
 
 
 class Bm25Ranker(_Postings):
@@ -129,19 +109,17 @@ class Bm25Ranker(_Postings):
 
     def scores(self, query: str) -> dict[str, float]:
         """The share of the highest possible score that every text gets, by id, 0 to 1."""
-        slots, lists = self._slots, self._lists
-        weights = {f: w * rarity(len(lists.get(f, ())), len(slots)) for f, w in features(query).items()}
+        weights = {f: w * rarity(len(self._lists.get(f, ())), len(self._sizes)) for f, w in features(query).items()}
         limit = math.fsum(weights.values())
-        if not limit or not slots:
-            return dict.fromkeys(slots, 0.0)
-        mean = self.mean_size or 1.0
-        flat, steep = _K1 * (1 - _B), _K1 * _B / mean
-        damping = [flat + steep * size for size in self._sizes]
-        sums = [0.0] * len(damping)
+        sums = dict.fromkeys(self._sizes, 0.0)
+        if not limit or not sums:
+            return sums
+        flat, steep = _K1 * (1 - _B), _K1 * _B / (self.mean_size or 1.0)
+        damping = {id_: flat + steep * size for id_, size in self._sizes.items()}
         for feature, weight in weights.items():
-            for slot, tf in lists.get(feature, {}).items():
-                sums[slot] += weight * tf / (tf + damping[slot])
-        return {key: min(1.0, sums[slot] / limit) for key, slot in slots.items()}
+            for id_, tf in self._lists.get(feature, {}).items():
+                sums[id_] += weight * tf / (tf + damping[id_])
+        return {id_: min(1.0, s / limit) for id_, s in sums.items()}
 
 
 class HybridRanker:
@@ -192,12 +170,10 @@ class InConversation:
         self._ranker = TfidfRanker() if ranker is None else ranker
         self._share = share
         self._is_question: dict[str, bool] = {}
-        self._answers: list[tuple[str, str]] | None = None
 
     def update(self, id: str, text: str | None) -> None:  # noqa: A002 (part of the contract)
         """Add, replace or (None) remove the text under this id."""
         self._ranker.update(id, text)
-        self._answers = None
         if text is None:
             self._is_question.pop(id, None)
         else:
@@ -206,9 +182,8 @@ class InConversation:
     def scores(self, query: str) -> dict[str, float]:
         """The score of every text by id, 0 to 1."""
         scores = self._ranker.scores(query)
-        if self._answers is None:
-            self._answers = [pair for pair in pairwise(self._is_question) if self._is_question[pair[0]]]
-        gains = [(answer, self._share * scores.get(question, 0.0)) for question, answer in self._answers]
+        pairs = [pair for pair in pairwise(self._is_question) if self._is_question[pair[0]]]
+        gains = [(answer, self._share * scores.get(question, 0.0)) for question, answer in pairs]
         for answer, gain in gains:
             if gain:
                 scores[answer] = min(1.0, scores.get(answer, 0.0) + gain)
