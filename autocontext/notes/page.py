@@ -43,7 +43,6 @@ HEADINGS = (SAID, REPLIES, PLAN, READ, WHERE, STARTED, CALLS, LOOKED, REASONS, N
 
 _GIVING = (LINES, LOOKED, REASONS, CALLS, REPLIES, PLAN, NOTES, READ, WHERE, STARTED)
 """The order in which parts lose lines if the text is too long, before the user's words."""
-_RULES = (RULE, CLAUSE)
 _TYPED, _PASTED = "typed", "pasted"
 """The user's other words."""
 _MOST = {
@@ -147,11 +146,11 @@ class _Page:
             plan.take(self._most("open steps"))
         self._add_standing()
         rules = max(self._most("rules"), _RULES_LEAST)
-        for worth in _RULES:
-            rules -= self._add_sentences(worth, rules, brief=True)
+        for worth in (RULE, CLAUSE):
+            rules -= self._add_rules(worth, rules, brief=True)
         rules -= int(self._budget * (_MOST["rules"] - _MOST["rules and stories"]))
-        for worth in _RULES:
-            rules -= self._add_sentences(worth, rules, brief=False)
+        for worth in (RULE, CLAUSE):
+            rules -= self._add_rules(worth, rules, brief=False)
         self._add_notes()
         if self._focus:
             self._add_lines()
@@ -159,7 +158,7 @@ class _Page:
         self._widen(self._budget - self._size())
         room.left = self._budget - self._size()
         for worth in (PASTE, GREETING):
-            self._add_sentences(worth, room.left)
+            self._add_sentences(self._claim_words(self._speech.sentences(worth)), room.left)
         self._write()
         return self._fit()
 
@@ -256,19 +255,20 @@ class _Page:
             self._standing.update(call for _, call in claim.chosen if call is not None)
 
     # --------------------------------------------------------------------------------------------- the user's words
-    def _add_sentences(self, worth: int, most: int, *, brief: bool | None = None) -> int:
-        """Add the user's sentences of this worth, newest first, up to `most` tokens; returns their tokens."""
+    def _add_rules(self, worth: int, most: int, *, brief: bool) -> int:
+        """Add the user's rules of this worth, newest first, up to `most` tokens; returns their tokens."""
+        # Of their words alone: for what stands before them, less important lines go.
+        cost, text = self._room.cost, self._speech.text
+        rules = self._speech.rules(worth, brief=brief)
+        return self._add_sentences(Claim(self._room, rules, lambda item: cost(text(*item))), most)
+
+    def _add_sentences(self, claim: Claim[tuple[int, Sentence]], most: int) -> int:
+        """Add sentences of the user up to `most` tokens; returns their tokens."""
         before = self._room.left
-        items = self._speech.sentences(worth, brief=brief)
-        # Of rules their words alone: for what stands before them, less important lines go.
-        claim = Claim(self._room, items, self._cost_of_words) if worth in _RULES else self._claim_words(items)
         claim.take(min(most, self._said_budget))
         self._speech.choose(claim.chosen)
         self._said_budget -= before - self._room.left
         return before - self._room.left
-
-    def _cost_of_words(self, item: tuple[int, Sentence]) -> int:
-        return self._room.cost(self._speech.text(*item))
 
     def _claim_words(self, items: Iterable[tuple[int, Sentence]]) -> Claim[tuple[int, Sentence]]:
         """A claim for sentences of the user; without newlines, as an estimate rounds up the tokens of each short line.

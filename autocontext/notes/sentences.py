@@ -433,9 +433,6 @@ def heading_of(text: str, start: int) -> str:
 
 def last_question(text: str) -> str:
     """The last sentence of a text if it asks something; else ""."""
-    text, last = text[-_LONGEST_LIST:], ""
-    if not any(mark in text for mark in QUESTION_MARKS):
-        return ""  # as in most texts, whose sentences need not be found
-    for start, stop in sentences(text):
-        last = text[start:stop]
+    text = text[-_LONGEST_LIST:]
+    last = "".join(text[start:stop] for start, stop in [*sentences(text)][-1:])
     return last if last.endswith(QUESTION_MARKS) else ""
