@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, ToolUseBlock
 from autocontext.notes.answers import unforged
-from autocontext.notes.calls import Call
+from autocontext.notes.calls import MOST_MESSAGES, Call
 from autocontext.notes.deeds import Deeds, Group
 from autocontext.notes.mentions import Line, lines_about
 from autocontext.notes.plan_part import PlanPart
@@ -383,7 +383,8 @@ class _Page:
     def _add_lines(self) -> None:
         """Add lines of the originals with words of the focus: those with most of them, the newest first."""
         found: dict[str, Line] = {}
-        about = lines_about(self._focus, self._ledger.messages, self._only)
+        newest = islice(reversed(self._only), MOST_MESSAGES)
+        about = lines_about(self._focus, self._ledger.messages, newest)
         for _, line in sorted(about, key=lambda item: (-item[0], -item[1].number)):
             found.setdefault(line.text.strip(), line)
         # Each is searched for in all that is in view.

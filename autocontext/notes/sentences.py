@@ -49,17 +49,17 @@ _LONGEST_LIST = 2_000
 """Characters before a list's item in which its heading is looked for."""
 _NEAR = 4
 """Lines below a list in which another item is looked for."""
-_SHORT_LIST = 400
-"""Characters of a list that is one remark with its heading; of a longer one, its first items."""
+REMARK = 400
+"""Characters of what the agent says that are told as one: a sentence, or a list's heading with its first items."""
 _END = re.compile(
     r"[.!?。！？\n](?:(?<=\n)|(?<=[!?])(?=\s)|(?<=[。！？])(?![。！？])"
     r"|(?<=\.)(?=\s)(?<![\s.(][A-Za-z]\.)(?<!\b[DMSN]r\.)(?<!\bMrs\.)(?<!\bProf\.)(?<!\bbzw\.)(?<!\bca\.)(?<!\bvs\.)"
     r"(?!(?<=\d\.) [a-zäöü\d]))"
 )
 """Not in "Dr. Weber", "z. B." and "until 16.03. at the latest". The sign comes first: it rules out most places."""
-_BLANK = re.compile(r"\S")
-_MAY_PART = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
-"""Blanks, and characters of scripts without blanks."""
+_LETTER = r"[^\s\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]"
+_IN_WORD = re.compile(f"(?<={_LETTER}){_LETTER}")
+"""A place in a word of a script with blanks between words."""
 
 # Before long lists of words, a look at what they all begin with rules out most places at once.
 _RULE = Caseless(
@@ -172,9 +172,9 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
             continue  # "1." belongs to what follows
         while start < stop:
             end = _piece_end(text, start, stop)
-            piece = _trim(text, start, end)
-            if piece[0] < piece[1]:
-                yield piece
+            piece = text[start:end]
+            if piece.strip():
+                yield end - len(piece.lstrip()), start + len(piece.rstrip())
             start = end
 
 
@@ -188,20 +188,6 @@ def _piece_end(text: str, start: int, stop: int) -> int:
         return blank + 1
     end = start_of_word(text, start + _LONGEST, half)
     return end if end > half else start + _LONGEST
-
-
-def _in_word(text: str, at: int) -> bool:
-    """Whether a place is inside a word of a script with blanks between words."""
-    around = text[at - 1 : at + 1] if at else ""
-    return len(around) == 2 and not _MAY_PART.search(around)
-
-
-def _trim(text: str, start: int, stop: int) -> tuple[int, int]:
-    first = _BLANK.search(text, start, stop)
-    if first is None:
-        return stop, stop
-    begin = first.start()
-    return begin, begin + len(text[begin:stop].rstrip())
 
 
 _OBSERVATION = re.compile(
@@ -276,7 +262,7 @@ def of_user(text: str) -> tuple[Sentence, ...]:
     printed = is_output(text)
     diffs = [match.span() for match in _DIFF.finditer(text, 0, _SEARCH_LIMIT)]
     for start, stop in sentences(text):
-        if _in_word(text, start) or _in_word(text, stop):
+        if _IN_WORD.match(text, start) or _IN_WORD.match(text, stop):
             continue  # a piece of data without blanks
         while diffs and diffs[0][1] <= start:
             del diffs[0]
@@ -287,10 +273,8 @@ def of_user(text: str) -> tuple[Sentence, ...]:
         if is_paste and worth == ASIDE and _PASTE_ENDS < start < len(text) - _PASTE_ENDS:
             worth = PASTE
         result.append(Sentence(start, stop, worth))
-    if len(result) > _MOST:
-        best = sorted(result, key=lambda s: (-s.worth, s.start))[:_MOST]
-        result = sorted(best)
-    return tuple(result)
+    best = sorted(result, key=lambda s: (-s.worth, s.start))[:_MOST]
+    return tuple(sorted(best))
 
 
 def _before_paste(text: str) -> int:
@@ -382,7 +366,7 @@ def _with_lists(text: str) -> Iterator[tuple[int, int]]:
     listed = False
     for start, stop in sentences(text):
         if heading is not None:
-            if _ITEM.match(text, start) and (not listed or stop - heading[0] <= _SHORT_LIST):
+            if _ITEM.match(text, start) and (not listed or stop - heading[0] <= REMARK):
                 heading, listed = (heading[0], stop), True
                 continue
             yield heading

@@ -24,6 +24,7 @@ from autocontext.notes.sentences import (
     OUTPUT,
     PLAIN,
     QUESTION_MARKS,
+    REMARK,
     RULE,
     Sentence,
     begins_with_rule,
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 _SHORT_RULE = 100
 """Characters of an instruction that goes before longer ones."""
-_REMARK = 400
-"""Characters of a sentence of the agent."""
 _MOST = 3_000
 """One text uses the newest sentences, so its cost does not grow with the history."""
 _MOST_COMPARED = 300
@@ -254,7 +253,7 @@ class Speech:
         if not self._questions or own.role != "user" or len(own.text) > _ANSWER:
             return ""
         question = one_line(last_question(self._asked(number)))
-        return f" (m{number - 1} agent: {quoted(shorten(question, _REMARK))})" if question else ""
+        return f" (m{number - 1} agent: {quoted(shorten(question, REMARK))})" if question else ""
 
     def _asked(self, number: int) -> str:
         """What the agent says in the message before one, if it asks something there."""
@@ -357,7 +356,7 @@ def replies(ledger: WorkLedger, only: Runs, shown: Shown) -> Iterator[Reason]:
 
 def _rows_of_reply(text: str) -> tuple[bool, tuple[str, ...]]:
     """Whether an answer says something by its words or its length, and its lines, long ones in short."""
-    rows = [shorten(row, _REMARK) for row in map(one_line, text[:LONGEST_OF_AGENT].splitlines()) if row]
+    rows = [shorten(row, REMARK) for row in map(one_line, text[:LONGEST_OF_AGENT].splitlines()) if row]
     says_much = len(rows) >= _LEAST_ROWS or any(sentence.worth > _LEAST_WORTH for sentence in of_agent(text))
     return says_much, (*rows[:-1], rows[-1] + " …" * (len(text) > LONGEST_OF_AGENT)) if rows else ()
 
@@ -414,7 +413,7 @@ def _remark(ledger: WorkLedger, number: int, sentence: Sentence) -> _Remark:
     if any(bare in own for use in msg.tool_uses for own in _shown_texts(use)):
         line = ""
     heading = one_line(heading_of(text, sentence.start))
-    shown = shorten(f"{heading} … {line}" if heading else line, _REMARK)
+    shown = shorten(f"{heading} … {line}" if heading else line, REMARK)
     shown += " …" * goes_on(text, sentence)
     used = ledger.used_around(number)(known_values(said))
     return _Remark(said, line, frozenset(items(said)), shown, used)
