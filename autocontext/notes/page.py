@@ -9,14 +9,14 @@ other words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from autocontext.history.runs import Runs
-from autocontext.messages import Msg, ToolUseBlock
+from autocontext.messages import ToolUseBlock
 from autocontext.notes.answers import unforged
 from autocontext.notes.calls import MOST_MESSAGES, Call
 from autocontext.notes.deeds import Deeds, Group
@@ -24,7 +24,7 @@ from autocontext.notes.mentions import Line, lines_about
 from autocontext.notes.plan_part import PlanPart
 from autocontext.notes.room import Claim, Room
 from autocontext.notes.sentences import ASIDE, CLAUSE, COLONS, GREETING, PASTE, RULE, Sentence
-from autocontext.notes.shown import InView, Shown, plan_fact
+from autocontext.notes.shown import NOTHING_SHOWN, Shown, plan_fact
 from autocontext.notes.speech import Reason, Speech, notes, reasons, replies, under
 from autocontext.notes.standing import instructions_read, running, where
 from autocontext.plan import PlanLike, lists_steps
@@ -80,12 +80,12 @@ class PageRequest:
     """Most tokens of the text."""
     count: Callable[[str], int]
     """Tokens of a text."""
-    only: Container[int] | None = None
+    only: Runs | None = None
     """Numbers of the messages to cover (those out of view); None for all."""
-    known: Container[int] | None = None
+    known: Runs | None = None
     """Numbers of the messages that may be mentioned at all (not the deleted ones); None for all."""
-    shown: Iterable[Msg] | Shown = ()
-    """The messages in view, which the text does not repeat."""
+    shown: Shown = NOTHING_SHOWN
+    """What is in view, which the text does not repeat."""
     plan: PlanLike | None = None
     said_budget: int | None = None
     """Most tokens of the user's words."""
@@ -108,11 +108,10 @@ class _Page:
     """One rendering of a ledger."""
 
     def __init__(self, ledger: WorkLedger, request: PageRequest) -> None:
-        last = len(ledger.messages)
-        self._ledger, self._budget = ledger, request.budget
-        shown = request.shown
-        self._shown = shown if isinstance(shown, Shown) else InView(shown).without(0, 0, "")
-        self._only, self._available = Runs.within(request.only, last), Runs.within(request.known, last)
+        self._ledger, self._budget, self._shown = ledger, request.budget, request.shown
+        everything = Runs([(1, len(ledger))] if len(ledger) else ())
+        self._only = everything if request.only is None else request.only
+        self._available = everything if request.known is None else request.known
         self._said_budget = self._budget if request.said_budget is None else request.said_budget
         self._focus = frozenset(terms(request.focus))
         self._room = Room(self._budget, request.count)
@@ -228,20 +227,16 @@ class _Page:
     # ------------------------------------------------------------------------------------------- what still stands
     def _add_standing(self) -> None:
         """Add what the agent has started, where it is and what it has to follow, the newest as far as there is room."""
-        ledger, here = self._ledger, list[str]()
-        started, read = list[Call](), instructions_read(ledger, self._only)
+        ledger = self._ledger
+        here, started = list[tuple[int, str]](), list[Call]()
         if self._states:
-            here = [
-                f"m{number}: {unforged(words)}"
-                for number, words in ledger.of_newest_calls(where)
-                if number in self._only
-            ]
-            started = ledger.remembered(running, lambda: running(ledger))
-            covered = {*self._deeds.calls} if started else set[Call]()
-            started = [call for call in started if call in covered]
+            here = [place for place in ledger.of_newest_calls(where) if place[0] in self._only]
+            covered = {*self._deeds.calls}
+            started = [call for call in ledger.remembered(running, lambda: running(ledger)) if call in covered]
+        read = instructions_read(ledger, self._only)
         parts: dict[str, list[tuple[str, Call | None]]] = {
             STARTED: [(self._deeds.line(Group((call,), call)), call) for call in started],
-            WHERE: [(words, None) for words in here],
+            WHERE: [(f"m{number}: {unforged(words)}", None) for number, words in here],
             READ: [(f"m{call.result}: {unforged(label)}", call) for call, label in read],
         }
         share = self._most("standing")

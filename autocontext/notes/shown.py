@@ -68,6 +68,9 @@ class Shown:
         return before or whole.find(text, begins[self._stop]) >= 0 or text in self._beginning
 
 
+NOTHING_SHOWN = InView(()).without(0, 0, "")
+
+
 def plan_fact(use: ToolUseBlock) -> Fact:
     """What a call makes of a plan: its id says nothing, as services use ids again."""
     return "plan", f"{use.name} {json.dumps(use.input, sort_keys=True)}"
