@@ -36,7 +36,6 @@ from autocontext.notes.sentences import (
 )
 from autocontext.notes.shown import Shown
 from autocontext.notes.values import known_values
-from autocontext.text.gaps import gap
 from autocontext.text.rendering import one_line
 from autocontext.text.stop_words import STOP_WORDS
 from autocontext.text.words import terms
@@ -88,7 +87,8 @@ class Speech:
 
     def __init__(self, ledger: WorkLedger, only: Runs, shown: Shown, *, gaps: bool = False) -> None:
         """`gaps`: what the user said after a long pause comes with its length and the time."""
-        self._ledger, self._only, self._shown, self._gaps = ledger, only, shown, gaps
+        self._ledger, self._only, self._shown = ledger, only, shown
+        self._pauses = dict(ledger.pauses) if gaps else {}
         self._selection: set[tuple[int, Sentence]] = set()
         self._questions = True
         """Whether a short message comes with the question that it answers."""
@@ -221,23 +221,13 @@ class Speech:
         return [*under(self._source(number), rows)]
 
     def _source(self, number: int) -> str:
-        """What stands before the words of a message."""
-        return f"m{number}{self._gap(number)}{self._state(number)}:"
+        """What stands before the words of a message: its number, a long pause before it, and a mark while it is open.
 
-    def _gap(self, number: int) -> str:
-        """The mark of a message that came long after the one before it."""
-        if not self._gaps or number < 2:
-            return ""
-        before, own = self._ledger.messages[number - 2 : number]
-        later = gap(before.timestamp, own.timestamp)
-        return f" ({later})" if later else ""
-
-    def _state(self, number: int) -> str:
-        """The mark of what the user said last, while no reply follows it; "" once there is one, or they went on.
-
-        Of the others nothing is said: whether a reply was an answer is a judgement.
+        That is, while no reply follows it, and they did not go on. Of the others nothing is said: whether a reply was
+        an answer is a judgement.
         """
-        return " (open)" if number >= self._open_from else ""
+        later = f" ({self._pauses[number]})" if number in self._pauses else ""
+        return f"m{number}{later}{' (open)' if number >= self._open_from else ''}:"
 
     @cached_property
     def _open_from(self) -> int:
