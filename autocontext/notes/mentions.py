@@ -24,10 +24,8 @@ MOST_LINES = 5
 """Lines in one note."""
 SEARCHED = 16_000_000
 """Characters; more would keep a turn waiting."""
-_LEAST_DIGITS = 3
-"""Digits in an id; "utf-8", "16k" and "v2" are words."""
-_LEAST_NUMBER = 4
-"""Digits in a bare number that names something."""
+_LEAST_DIGITS, _LEAST_NUMBER = 3, 4
+"""Digits in an id, as "utf-8", "16k" and "v2" are words, and in a bare number that names something."""
 _YEAR_OR_ROUND = re.compile(r"(?:19|20)\d\d|\d{1,2}0*")
 _AMOUNT = re.compile(r"[^\w]*\d[\d.,:]*[^\W\d]{0,3}[^\w]*")
 _PATH = re.compile(r"(?:~|\.{1,2})?/?(?:[\w@.+-]+/){2,}[\w@.+-]*|(?:~|\.{1,2})?/[\w@+-][\w@.+/-]{2,}")

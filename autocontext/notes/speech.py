@@ -45,16 +45,13 @@ if TYPE_CHECKING:
 
 _SHORT_RULE = 100
 """Characters of an instruction that goes before longer ones."""
-_MOST = 3_000
-"""One text uses the newest sentences, so its cost does not grow with the history."""
-_MOST_COMPARED = 300
-"""Newest sentences of the agent to consider, and of those that the user typed, among which changes of rules are."""
+_MOST, _MOST_COMPARED = 3_000, 300
+"""One text uses the newest sentences, so its cost does not grow with the history; fewer of the agent, and of those that
+the user typed where changes of rules are looked for."""
 _LEAST_ROWS = 3
 """Lines of an answer to the user that says something whatever its words are."""
-_BEST_REMARKS = 60
-"""Most sentences of the agent to return."""
-_OF_MESSAGE = 2
-"""Most sentences of one message of the agent."""
+_BEST_REMARKS, _OF_MESSAGE = 60, 2
+"""Most sentences of the agent to return, and of one of its messages."""
 _LEAST_WORTH = 1
 """A sentence without a reason and a name is worth no more, and is left out."""
 _STRETCHES = 6

@@ -22,10 +22,8 @@ _MOST_FOLDERS = 3
 """Changes of folder, one relative to the other, that together say where the agent is."""
 _WHOLE = re.compile(r"\w+ +[\"']?(?:[/~$]|[A-Za-z]:)")
 """A change of folder that does not depend on the one before it."""
-_MOST_STARTED = 20
-"""Newest starts that are looked at."""
-_MOST_READ = 60
-"""Newest readings of instructions that are looked at."""
+_MOST_STARTED, _MOST_READ = 20, 60
+"""Newest starts, and readings of instructions, that are looked at."""
 _LONGEST_LABEL = 200
 _NEAR = 200
 """Characters around a handle in which a word says that what it names has ended."""
@@ -36,9 +34,8 @@ _ENDED = re.compile(
     re.IGNORECASE,
 )
 _RUNNING = re.compile(r"\b(?:running|queued|pending|processing|in[_ -]progress)\b", re.IGNORECASE)
-_LONGEST_HANDLE = 60
-_MOST_HANDLES = 8
-"""Different handles of one start that are looked for."""
+_LONGEST_HANDLE, _MOST_HANDLES = 60, 8
+"""Characters of a handle, and different handles of one start that are looked for."""
 _LONGEST_RECORD = 2_000
 """Characters before and after a handle in which the braces around it are looked for."""
 
