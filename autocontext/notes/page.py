@@ -145,11 +145,12 @@ class _Page:
             plan.take(self._most("open steps"))
         self._add_standing()
         rules = max(self._most("rules"), _RULES_LEAST)
-        for worth in (RULE, CLAUSE):
-            rules -= self._add_rules(worth, rules, brief=True)
-        rules -= int(self._budget * (_MOST["rules"] - _MOST["rules and stories"]))
-        for worth in (RULE, CLAUSE):
-            rules -= self._add_rules(worth, rules, brief=False)
+        for brief in (True, False):
+            for worth in (RULE, CLAUSE):
+                told = self._speech.rules(worth, brief=brief)
+                # Of their words alone: for what stands before them, less important lines go.
+                rules -= self._add_sentences(Claim(room, told, lambda item: room.cost(self._speech.text(*item))), rules)
+            rules -= int(self._budget * (_MOST["rules"] - _MOST["rules and stories"]))
         self._add_notes()
         if self._focus:
             self._add_lines()
@@ -250,13 +251,6 @@ class _Page:
             self._standing.update(call for _, call in claim.chosen if call is not None)
 
     # --------------------------------------------------------------------------------------------- the user's words
-    def _add_rules(self, worth: int, most: int, *, brief: bool) -> int:
-        """Add the user's rules of this worth, newest first, up to `most` tokens; returns their tokens."""
-        # Of their words alone: for what stands before them, less important lines go.
-        cost, text = self._room.cost, self._speech.text
-        rules = self._speech.rules(worth, brief=brief)
-        return self._add_sentences(Claim(self._room, rules, lambda item: cost(text(*item))), most)
-
     def _add_sentences(self, claim: Claim[tuple[int, Sentence]], most: int) -> int:
         """Add sentences of the user up to `most` tokens; returns their tokens."""
         before = self._room.left
@@ -286,8 +280,7 @@ class _Page:
         room, deeds = self._room, self._deeds
         latest = [g for g in reversed(deeds.groups) if not g.newest.plans and not self._standing.issuperset(g.calls)]
         done = [group for group in latest if not group.newest.looks]
-        looked = [group for group in latest if group.newest.looks]
-        self._calls = {CALLS: done, LOOKED: looked}
+        self._calls = {CALLS: done, LOOKED: [group for group in latest if group.newest.looks]}
         said = reasons(self._ledger, self._only, self._shown, focus=self._focus)
         answered = self._answered = list(replies(self._ledger, self._only, self._shown))
         typed, pasted = self._claim_words(self._speech.typed()), self._claim_words(self._speech.sentences(ASIDE))
@@ -308,7 +301,7 @@ class _Page:
             CALLS: Claim(room, done, lambda group: room.cost(deeds.line(group))),
             REPLIES: told,
             _PASTED: pasted,
-            LOOKED: Claim(room, looked, lambda group: room.cost(deeds.line(group))),
+            LOOKED: Claim(room, self._calls[LOOKED], lambda group: room.cost(deeds.line(group))),
         }
         for part in (PLAN, CALLS, REASONS, LOOKED):
             claims[part].take(int(room.left * _FIRST[part if done else {LOOKED: CALLS}.get(part, part)]))
@@ -364,13 +357,12 @@ class _Page:
         """Give the lines of calls more characters while there is room, the newest first."""
         told = (*self._shown_calls(CALLS), *self._shown_calls(LOOKED))
         newest = sorted(told, key=lambda group: -group.newest.number)
-        sizes = [self._room.count(self._deeds.line(group)) for group in newest]
+        count, line = self._room.count, self._deeds.line
         for width in _WIDER:
-            for i, group in enumerate(newest):
-                size = self._room.count(self._deeds.line(group, width))
-                if size - sizes[i] <= room:
-                    room -= max(0, size - sizes[i])
-                    sizes[i] = size
+            for group in newest:
+                more = count(line(group, width)) - count(line(group))
+                if more <= room:
+                    room -= max(0, more)
                     self._deeds.width[id(group.newest)] = width
         self._write()
 

@@ -217,8 +217,6 @@ def _readable(plan: PlanLike | None) -> PlanLike | None:
 def ledger_head(numbers: Runs, calls: Counter[str]) -> str:
     """First line of a work ledger: which messages it stands for, and how often which tools were called in them."""
     size = len(numbers)
-    span = ""
-    if size:
-        span = f" ({rendering.numbers_of(numbers.pairs[0][0], numbers.pairs[-1][1])})"
+    span = f" ({rendering.numbers_of(numbers.pairs[0][0], numbers.pairs[-1][1])})" if size else ""
     tools = ", ".join(f"{name} {n}x" for name, n in calls.most_common(8))
     return f"{size} earlier message{'s' if size != 1 else ''}{span}" + (f"; calls: {tools}" if tools else "")
