@@ -359,15 +359,14 @@ def reasons(ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[
     found: list[Reason] = []
     per_message = Counter[int]()
     said_already = set[str]()
-    newest: list[tuple[float, int, int, _Remark]] = []  # sorted as it is: no two have one number and start
+    newest: list[tuple[float, int, int, _Remark]] = []
     for number, sentence in ledger.newest(ledger.remarks, only, _MOST_COMPARED):
         remark = ledger.read_later(("remark", number, sentence), number, partial(_remark, ledger, number, sentence))
         about = len(focus & set(terms(remark.said))) if focus else 0
         worth = about + sentence.worth + remark.used + (number in failed)
         if worth > _LEAST_WORTH:
-            newest.append((-worth, -number, sentence.start, remark))
-    for _, before, start, remark in sorted(newest):
-        number = -before
+            newest.append((worth, number, sentence.start, remark))
+    for _, number, start, remark in sorted(newest, key=lambda item: (-item[0], -item[1], item[2])):
         new = remark.items - said_already
         # Last, as it searches all that is in view.
         if not (remark.line and new) or per_message[number] == _OF_MESSAGE or shown.says(remark.line):
@@ -419,12 +418,7 @@ def _shown_texts(use: ToolUseBlock) -> Iterator[str]:
 def _spread(found: Sequence[Reason]) -> list[Reason]:
     """Sentences, the best first, so that each stretch of the history comes with its best, then with its second best."""
     numbers = [reason.number for reason in found]
-    first = min(numbers, default=0)
-    size = (max(numbers, default=0) - first) // _STRETCHES + 1
-    ranks = Counter[int]()
-    order: list[tuple[int, Reason]] = []
-    for reason in found:
-        stretch = (reason.number - first) // size
-        order.append((ranks[stretch], reason))
-        ranks[stretch] += 1
-    return [reason for _, reason in sorted(order, key=itemgetter(0))][:_BEST_REMARKS]
+    first, last = min(numbers, default=0), max(numbers, default=0)
+    stretches = [(number - first) // ((last - first) // _STRETCHES + 1) for number in numbers]
+    ranks = [stretches[:i].count(stretch) for i, stretch in enumerate(stretches)]
+    return [reason for _, reason in sorted(zip(ranks, found, strict=True), key=itemgetter(0))][:_BEST_REMARKS]
