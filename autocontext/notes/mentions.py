@@ -5,7 +5,6 @@ Nothing is indexed: who names an old value pays for one search, and who names no
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -13,11 +12,11 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from autocontext.history.log import Log
-from autocontext.messages import Msg, is_compressed, thaw
+from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed
 from autocontext.notes.pieces import line_around
 from autocontext.notes.values import LONGEST_TEXT, find, values_in
 from autocontext.text.quoting import quotation
-from autocontext.text.rendering import LONGEST_NAME, one_line, tool_name
+from autocontext.text.rendering import LONGEST_NAME, arguments, one_line, tool_name
 from autocontext.text.words import terms
 
 MOST_LINES = 5
@@ -148,9 +147,9 @@ def _texts(msg: Msg) -> Iterator[tuple[bool, str, str]]:
     for block in msg.content:
         if block.type == "text":
             yield False, "agent" if msg.role == "assistant" else msg.role, block.text
-        elif block.type == "tool_result" and not block.name.endswith(_RELOADS):
-            name = tool_name(one_line(block.name[:LONGEST_NAME])) or "result"
-            yield False, f'"{name}"' if name in _SPEAKERS else name, block.text
-        elif block.type == "tool_use" and not block.name.endswith(_RELOADS):
-            arguments = json.dumps(thaw(block.input), ensure_ascii=False)
-            yield True, f"call {tool_name(one_line(block.name[:LONGEST_NAME]))}", arguments
+        elif isinstance(block, ToolResultBlock | ToolUseBlock) and not block.name.endswith(_RELOADS):
+            name = tool_name(one_line(block.name[:LONGEST_NAME]))
+            if isinstance(block, ToolUseBlock):
+                yield True, f"call {name}", arguments(block)
+            else:
+                yield False, f'"{name}"' if name in _SPEAKERS else name or "result", block.text

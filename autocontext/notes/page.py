@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import groupby, islice, starmap
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -341,16 +341,13 @@ class _Page:
         for call in hidden:
             things.setdefault(self._deeds.thing(call), []).append(call)
         things.pop("", None)
-        left, lines = self._most("more"), list[str]()
-        for what, calls in sorted(things.items(), key=lambda item: (-len(item[1]), -item[1][-1].number)):
-            line = self._deeds.in_short(what, calls)
-            left -= self._room.cost(line)
-            if left < 0:
-                break
-            lines.append(line)
+        most_first = sorted(things.items(), key=lambda item: (-len(item[1]), -item[1][-1].number))
+        most = self._most("more")
+        claim = Claim(Room(most, self._room.count), starmap(self._deeds.in_short, most_first), self._room.cost)
+        claim.take(most)
         # Behind another name, an answer would seem to be that of both; without a mark, a few names would be all.
-        yield from sorted(lines, key=lambda line: " -> " not in line)
-        if 0 < len(lines) < len(things):
+        yield from sorted(claim.chosen, key=lambda line: " -> " not in line)
+        if 0 < claim.size < len(things):
             yield "…"
 
     def _widen(self, room: int) -> None:

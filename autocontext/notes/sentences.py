@@ -367,10 +367,9 @@ def items(text: str) -> set[str]:
 
 def goes_on(text: str, sentence: Sentence) -> bool:
     """Whether a sentence is the beginning of a list that has further items, or lines of an item, near below."""
-    if "\n" not in text[sentence.start : sentence.stop]:
-        return False
+    is_list = "\n" in text[sentence.start : sentence.stop]
     below = text[sentence.stop : sentence.stop + _LONGEST].splitlines()
-    return any(_ITEM.match(line.lstrip()) for line in list(filter(str.strip, below))[:_NEAR])
+    return is_list and any(_ITEM.match(line.lstrip()) for line in list(filter(str.strip, below))[:_NEAR])
 
 
 def _is_remark(sentence: str) -> bool:

@@ -60,10 +60,9 @@ _SHOWN = 160
 """Characters of an argument, about as many as the line of a call shows beside its label."""
 _FIELD_OF_TEXT = re.compile(r'"\w{1,40}": "')
 """What stands before a text that an agent has written as JSON."""
-_RARE = 4
-"""Sentences of the user that hold a word which tells what one is about."""
-_ROOT = 5
-"""Characters of a word that its forms share, in most languages with blanks: "deploy" and "deployment"."""
+_RARE, _ROOT = 4, 5
+"""Sentences of the user that hold a word which tells what one is about, and characters of it that its forms share, in
+most languages with blanks: "deploy" and "deployment"."""
 _ANSWER = 60
 """Characters; a message of the user up to this length comes with the question that it answers.
 

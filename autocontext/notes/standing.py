@@ -25,8 +25,9 @@ _WHOLE = re.compile(r"\w+ +[\"']?(?:[/~$]|[A-Za-z]:)")
 _MOST_STARTED, _MOST_READ = 20, 60
 """Newest starts, and readings of instructions, that are looked at."""
 _LONGEST_LABEL = 200
-_NEAR = 200
-"""Characters around a handle in which a word says that what it names has ended."""
+_NEAR, _LONGEST_RECORD = 200, 2_000
+"""Characters around a handle in which a word says that what it names has ended, and in which the braces around it are
+looked for."""
 _ENDED = re.compile(
     r"(?<!not )(?<!not yet )\b"
     rf"(?:{ENDED}|no such process)\b"
@@ -36,8 +37,6 @@ _ENDED = re.compile(
 _RUNNING = re.compile(r"\b(?:running|queued|pending|processing|in[_ -]progress)\b", re.IGNORECASE)
 _LONGEST_HANDLE, _MOST_HANDLES = 60, 8
 """Characters of a handle, and different handles of one start that are looked for."""
-_LONGEST_RECORD = 2_000
-"""Characters before and after a handle in which the braces around it are looked for."""
 
 
 def where(calls: Iterable[Call]) -> list[tuple[int, str]]:
