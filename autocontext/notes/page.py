@@ -47,7 +47,7 @@ _TYPED, _PASTED = "typed", "pasted"
 """The user's other words."""
 _MOST = {
     "rules": 0.60,
-    "rules and stories": 0.25,  # longer sentences with something like a rule in them
+    "rules and stories": 0.25,  # those, and longer sentences with something like a rule in them
     "open steps": 0.50,  # of the plan, where they would go short otherwise
     "standing": 0.20,  # where the agent is, what it has started, and which instructions it has read
     "notes": 0.30,  # the agent's own

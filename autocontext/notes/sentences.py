@@ -313,12 +313,9 @@ def _is_prose(sentence: str) -> bool:
     ascii_signs = sentence.encode()  # `bytes.translate` counts a hundred times as fast as a loop
     signs = len(ascii_signs.translate(None, _BLANKS_AND_DIGITS))
     letters = len(sentence) - len(ascii_signs.translate(None, _LETTERS))
+    ends_as_code = sentence.endswith(("{", ";", "}", "(", ",", "):"))
     # "Only 18:30 or 20:45 on 14 March." is prose, too.
-    return (
-        letters >= 0.4 * len(sentence)
-        and letters >= 0.7 * signs
-        and not sentence.endswith(("{", ";", "}", "(", ",", "):"))
-    )
+    return letters >= max(0.4 * len(sentence), 0.7 * signs) and not ends_as_code
 
 
 def of_agent(text: str) -> tuple[Sentence, ...]:

@@ -24,10 +24,9 @@ class InView:
     def __init__(self, messages: Iterable[Msg], earlier: InView | None = None) -> None:
         """`earlier`: what was in view before an edit; its messages need not be read again."""
         self._messages = tuple(messages)
-        self.read: dict[int, frozenset[Fact]] = {}
+        read = earlier.read if earlier is not None else {}
+        self.read: dict[int, frozenset[Fact]] = {id(m): read[id(m)] for m in self._messages if id(m) in read}
         """By identity of a message, its facts."""
-        if earlier is not None:
-            self.read = {id(m): earlier.read[id(m)] for m in self._messages if id(m) in earlier.read}
         self._unread = list(range(len(self._messages)))
         self.places: dict[Fact, list[int]] = {}
         """By fact, where those of the messages that were read are which have it."""

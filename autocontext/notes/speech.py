@@ -148,10 +148,8 @@ class Speech:
 
     def text(self, number: int, sentence: Sentence) -> str:
         """A sentence on one line."""
-        return self._ledger.read(
-            ("words", number, sentence),
-            lambda: one_line(self._words(number)[sentence.start : sentence.stop]),
-        )
+        place = slice(sentence.start, sentence.stop)
+        return self._ledger.read(("words", number, sentence), lambda: one_line(self._words(number)[place]))
 
     def _words(self, number: int) -> str:
         return words_of_user(self._ledger.messages[number - 1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
@@ -94,9 +93,7 @@ class NoteWriter:
 
     def newest_originals(self, id_: str, count: int) -> list[Msg]:
         """The last of the originals that a message of the view stands for, as they came."""
-        return [
-            self._log.messages[self._log.original[n - 1]] for n in [*islice(reversed(self.numbers(id_)), count)][::-1]
-        ]
+        return [self._log.messages[self._log.original[n - 1]] for n in [*self.numbers(id_)][-count:]]
 
     def readable(self, id_: str, msg: Msg) -> Msg:
         """A message as strategies see it and notes may quote it: without secrets if there is a redaction hook."""
