@@ -303,8 +303,9 @@ class _Page:
             _PASTED: pasted,
             LOOKED: Claim(room, self._calls[LOOKED], lambda group: room.cost(deeds.line(group))),
         }
+        shares = _FIRST if done else {**_FIRST, LOOKED: _FIRST[CALLS]}
         for part in (PLAN, CALLS, REASONS, LOOKED):
-            claims[part].take(int(room.left * _FIRST[part if done else {LOOKED: CALLS}.get(part, part)]))
+            claims[part].take(int(room.left * shares[part]))
         for part, claim in claims.items():
             claim.take(self._said_budget - used if part in (_TYPED, _PASTED) else room.left)
         giving = [claim for part, claim in reversed(claims.items()) if part not in (_TYPED, _PASTED)]
