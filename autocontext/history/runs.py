@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 
 class Runs:
@@ -26,13 +26,6 @@ class Runs:
     def of(cls, numbers: Iterable[int]) -> Runs:
         """The set of these numbers."""
         return cls((n, n) for n in numbers)
-
-    @classmethod
-    def within(cls, numbers: Container[int] | None, last: int) -> Runs:
-        """The numbers from 1 to `last` that are in a container; all of them for None."""
-        if numbers is None:
-            return cls([(1, last)] if last else [])
-        return numbers if isinstance(numbers, Runs) else cls.of(n for n in range(1, last + 1) if n in numbers)
 
     @classmethod
     def union(cls, sets: Iterable[Runs]) -> Runs:

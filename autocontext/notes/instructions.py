@@ -63,7 +63,7 @@ def instructions_of(use: ToolUseBlock, sources: tuple[str, ...]) -> Instructions
         reading = reading_of(use)
         label = next((str(v) for v in use.input.values() if isinstance(v, str) and v.strip()), "")
         return Instructions((reading.subject,), f"{use.name} {label}".strip(), reading.part, surely=True)
-    files = tuple(path for path in files_read(use) if is_source.match(_lower(path)))
+    files = tuple(path for path in files_read(use) if is_source.match(f"/{_slashes(path).lower()}"))
     if not files:
         return None
     if line := command_line(use.input):
@@ -117,17 +117,13 @@ def named_in(text: str, path: str) -> str:
 
 @cached(64)
 def _matchers(sources: tuple[str, ...]) -> tuple[re.Pattern[str], frozenset[str]]:
-    """A pattern for `_lower` paths, and the words of tools' names."""
+    """A pattern for paths in lower case from a "/" on, and the words of tools' names."""
     names = [name.lower() for name in sources]
     return re.compile("|".join(translate(f"*/{_slashes(name)}") for name in names)), frozenset(names)
 
 
 def _slashes(path: str) -> str:
     return path.replace("\\", "/")
-
-
-def _lower(path: str) -> str:
-    return "/" + _slashes(path).lower()
 
 
 def _files_read(line: str) -> Iterator[str]:

@@ -5,40 +5,33 @@ Nothing is indexed: who names an old value pays for one search, and who names no
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from autocontext.history.log import Log
-from autocontext.history.runs import Runs
-from autocontext.messages import Msg, is_compressed, thaw
+from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed
 from autocontext.notes.pieces import line_around
 from autocontext.notes.values import LONGEST_TEXT, find, values_in
 from autocontext.text.quoting import quotation
-from autocontext.text.rendering import LONGEST_NAME, one_line, tool_name
+from autocontext.text.rendering import LONGEST_NAME, arguments, one_line, tool_name
 from autocontext.text.words import terms
 
 MOST_LINES = 5
 """Lines in one note."""
 SEARCHED = 16_000_000
 """Characters; more would keep a turn waiting."""
-_LEAST_DIGITS = 3
-"""Digits in an id; "utf-8", "16k" and "v2" are words."""
-_LEAST_NUMBER = 4
-"""Digits in a bare number that names something."""
-_YEAR = re.compile(r"(?:19|20)\d\d")
-_ROUND = re.compile(r"\d{1,2}0*")
+_LEAST_DIGITS, _LEAST_NUMBER = 3, 4
+"""Digits in an id, as "utf-8", "16k" and "v2" are words, and in a bare number that names something."""
+_YEAR_OR_ROUND = re.compile(r"(?:19|20)\d\d|\d{1,2}0*")
 _AMOUNT = re.compile(r"[^\w]*\d[\d.,:]*[^\W\d]{0,3}[^\w]*")
 _PATH = re.compile(r"(?:~|\.{1,2})?/?(?:[\w@.+-]+/){2,}[\w@.+-]*|(?:~|\.{1,2})?/[\w@+-][\w@.+/-]{2,}")
 _FILE = re.compile(r"[\w@.+/-]*\w{3,}\.[a-z]\w{1,4}")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
 _NAME_OF_CODE = re.compile(r"\w*[^\W\d_]_+[^\W_]\w*|[^\W\d_]*[a-z](?:[A-Z][a-z0-9]+){2,}|(?:[A-Z][a-z0-9]+){3,}")
 _BEFORE, _AFTER = re.compile(r"\d[.,]"), re.compile(r"[.,]\d")
-_MOST_SEARCHED = 400
-"""Newest messages that are searched for words of a focus."""
 _HALF = 0.5
 """Share of the words of a focus that a line about it has at least."""
 _SPEAKERS = ("user", "agent")
@@ -54,9 +47,7 @@ def _digits(token: str) -> int:
 def _is_id(token: str) -> bool:
     """Whether its digits tell it from words: A-7714, 4f2a91c0, +49 ... no year, no round number, no amount."""
     if _AMOUNT.fullmatch(token):
-        plain = "".join(filter(str.isdigit, token))
-        exact = token.isdigit() and len(plain) >= _LEAST_NUMBER
-        return exact and not _YEAR.fullmatch(plain) and not _ROUND.fullmatch(plain)
+        return token.isdigit() and len(token) >= _LEAST_NUMBER and not _YEAR_OR_ROUND.fullmatch(token)
     return _digits(token) >= _LEAST_DIGITS
 
 
@@ -113,9 +104,9 @@ def mentions(tokens: Iterable[str], log: Log, numbers: Sequence[int]) -> dict[st
     return {t: places for t, places in found.items() if len(places) <= MOST_LINES or _digits(t) >= _LEAST_DIGITS}
 
 
-def lines_with(token: str, originals: Mapping[int, Msg]) -> Iterator[Line]:
+def lines_with(token: str, originals: Mapping[int, Msg]) -> list[Line]:
     """The first line with a token in each of these messages, what was said or answered before what was called."""
-    calls = []
+    found: list[tuple[bool, Line]] = []
     for number, msg in originals.items():
         for is_call, who, text in _texts(msg):
             low = text.lower()
@@ -124,18 +115,16 @@ def lines_with(token: str, originals: Mapping[int, Msg]) -> Iterator[Line]:
             while at >= 0 and token.isdigit() and _in_number(text, at, len(token)):
                 at = find(*searched, at + 1)
             if at >= 0:
-                line = Line(number, who, line_around(text, at, len(token)))
-                if not is_call:
-                    yield line
-                    break
-                calls.append(line)
+                found.append((is_call, Line(number, who, line_around(text, at, len(token)))))
                 break
-    yield from calls
+    return [line for _, line in sorted(found, key=itemgetter(0))]
 
 
-def lines_about(focus: AbstractSet[str], messages: Sequence[Msg], only: Runs) -> Iterator[tuple[float, Line]]:
-    """The lines of the newest of these messages with half of these terms, each with the share of them that it has."""
-    for number in islice(reversed(only), _MOST_SEARCHED):
+def lines_about(
+    focus: AbstractSet[str], messages: Sequence[Msg], numbers: Iterable[int]
+) -> Iterator[tuple[float, Line]]:
+    """The lines of these messages with half of these terms, each with the share of them that it has."""
+    for number in numbers:
         for _, who, text in _texts(messages[number - 1]):
             at = 0
             for line in text[:LONGEST_TEXT].splitlines(keepends=True):
@@ -158,9 +147,9 @@ def _texts(msg: Msg) -> Iterator[tuple[bool, str, str]]:
     for block in msg.content:
         if block.type == "text":
             yield False, "agent" if msg.role == "assistant" else msg.role, block.text
-        elif block.type == "tool_result" and not block.name.endswith(_RELOADS):
-            name = tool_name(one_line(block.name[:LONGEST_NAME])) or "result"
-            yield False, f'"{name}"' if name in _SPEAKERS else name, block.text
-        elif block.type == "tool_use" and not block.name.endswith(_RELOADS):
-            arguments = json.dumps(thaw(block.input), ensure_ascii=False)
-            yield True, f"call {tool_name(one_line(block.name[:LONGEST_NAME]))}", arguments
+        elif isinstance(block, ToolResultBlock | ToolUseBlock) and not block.name.endswith(_RELOADS):
+            name = tool_name(one_line(block.name[:LONGEST_NAME]))
+            if isinstance(block, ToolUseBlock):
+                yield True, f"call {name}", arguments(block)
+            else:
+                yield False, f'"{name}"' if name in _SPEAKERS else name or "result", block.text

@@ -47,8 +47,7 @@ def reading_of(use: ToolUseBlock) -> Reading:
         others = {k: v for k, v in arguments.items() if k not in PATH_KEYS and v}
         part = _json(_canonical(others)) if others else ""
         return Reading(f"{use.name} {posixpath.normpath(path)}", part, of_file=True)
-    call = _json([use.name, _canonical(arguments)])
-    return Reading(call, "", of_file=False)
+    return Reading(_json([use.name, _canonical(arguments)]), "", of_file=False)
 
 
 def _canonical(value: Any) -> Any:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 
 class Room:
@@ -17,43 +21,40 @@ class Room:
         return self.count(line) + 1
 
 
-class Claim:
-    """The lines of a part, the most important first; the first `size` of them have room."""
+class Claim(Generic[T]):
+    """What a part may tell, the most important first; the first `size` of it have room."""
 
-    def __init__(
-        self, room: Room, lines: Iterable[str], *, least: int = 0, cost: Callable[[str], int] | None = None
-    ) -> None:
-        """`least`: how many lines are never given back; `cost`: tokens of a line, by default with its newline."""
-        self._room, self._lines, self._least, self._cost = room, iter(lines), least, cost or room.cost
-        self.costs: list[int] = []
-        """Of the lines that were asked for: most would not fit, and are never written."""
+    def __init__(self, room: Room, items: Iterable[T], cost: Callable[[T], int], *, least: int = 0) -> None:
+        """`cost`: tokens of one of them; `least`: how many are never given back."""
+        self._room, self._items, self._cost, self._least = room, iter(items), cost, least
+        self._measured: list[tuple[T, int]] = []
+        """Those that were asked for, each with its tokens: most would not fit, and are never written."""
         self.size = 0
-        self._left = room.left
+
+    @property
+    def chosen(self) -> list[T]:
+        """What has room."""
+        return [item for item, _ in self._measured[: self.size]]
 
     def take(self, most: int) -> None:
-        """Take room for further lines, in order, up to `most` tokens."""
-        while self._has_next() and self.costs[self.size] <= min(self._room.left, most):
-            self._room.left -= self.costs[self.size]
-            most -= self.costs[self.size]
+        """Take room for more, in order, up to `most` tokens."""
+        while self._has_next() and (cost := self._measured[self.size][1]) <= min(self._room.left, most):
+            self._room.left -= cost
+            most -= cost
             self.size += 1
 
     def _has_next(self) -> bool:
-        """Whether there is another line, and what it costs is known."""
-        if self.size < len(self.costs):
-            return True
-        # Behind lines that together never had room, none counts.
-        line = next(self._lines, None) if self._left >= 0 else None
-        if line is not None:
-            self.costs.append(self._cost(line))
-            self._left -= self.costs[-1]
-        return line is not None
+        """Whether there is more, and what it costs is known."""
+        if self.size == len(self._measured):
+            self._measured += [(item, self._cost(item)) for item in islice(self._items, 1)]
+        return self.size < len(self._measured)
 
     def give_back(self, tokens: int) -> bool:
-        """Give back the room of the last lines, at least `tokens` if possible; False if the claim has none to give."""
-        if self.size <= self._least:
-            return False
+        """Give back the room of the last ones, at least `tokens` if possible; False if there is none to give."""
+        before = self.size
         while self.size > self._least and tokens > 0:
             self.size -= 1
-            tokens -= self.costs[self.size]
-            self._room.left += self.costs[self.size]
-        return True
+            cost = self._measured[self.size][1]
+            tokens -= cost
+            self._room.left += cost
+        return self.size < before

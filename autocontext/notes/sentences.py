@@ -21,45 +21,37 @@ OUTPUT, GREETING, PASTE, ASIDE, PLAIN, CLAUSE, RULE = range(7)
 a longer text, which may be pasted; any other that they have typed; an instruction, limit, permission or correction in a
 longer text; the same in what they have typed."""
 
-_SHORT = 1_000
-"""Characters; what a user has typed. In a longer message something is pasted, as a rule."""
-_OWN = 500
-"""Characters that a user types above a paste."""
+_SHORT, _OWN = 1_000, 500
+"""Characters that a user types, and types above a paste: in a longer message something is pasted, as a rule."""
 _PASTE = re.compile(r"^[ \t]*(?:[-=*_~]{3,}[ \t\r]*$|`{3}|[\"“„«「『>|])", re.MULTILINE)
 """Where a paste begins below the user's own words: a rule, a fence, a quote."""
 _ANNOUNCED = re.compile(r"(?<=[:：])[ \t]*\r?\n[ \t]*\r?\n")
 """Where it may begin if it has no such sign: below a colon."""
-_LONG = 4_000
-"""Characters; a longer message of the user contains pasted text."""
-_PASTE_ENDS = 1_500
-"""Characters at either end of such a message that are not treated as pasted."""
-_MOST = 400
-"""Most sentences of one message."""
-_SEARCH_LIMIT = 200_000
-"""Characters of one message that are searched."""
+_LONG, _PASTE_ENDS = 4_000, 1_500
+"""Characters; a longer message of the user contains pasted text, but for so many at either end."""
+_SEARCH_LIMIT, _MOST = 200_000, 400
+"""Characters of one message that are searched, and most sentences of it."""
 _LONGEST = 600
 """Characters; a longer stretch without an end is split."""
 _BEGINNING = 16
 """Characters before the words that make an instruction, at most, if the sentence begins with it."""
-_REMARKS = 6
-"""Most sentences of one message of the agent."""
-_LEAST_REMARK = 20
-"""Bytes of a sentence that says something: a character of Chinese says more than a letter."""
-_LONGEST_LIST = 2_000
-"""Characters before a list's item in which its heading is looked for."""
-_NEAR = 4
-"""Lines below a list in which another item is looked for."""
-_SHORT_LIST = 400
-"""Characters of a list that is one remark with its heading; of a longer one, its first items."""
+_REMARKS, _LEAST_REMARK = 6, 20
+"""Most sentences of one message of the agent, and bytes of one that says something: a character of Chinese says more
+than a letter."""
+_LONGEST_LIST, _NEAR = 2_000, 4
+"""Characters before a list's item in which its heading is looked for, and lines below a list in which another item is.
+"""
+REMARK = 400
+"""Characters of what the agent says that are told as one: a sentence, or a list's heading with its first items."""
 _END = re.compile(
     r"[.!?。！？\n](?:(?<=\n)|(?<=[!?])(?=\s)|(?<=[。！？])(?![。！？])"
     r"|(?<=\.)(?=\s)(?<![\s.(][A-Za-z]\.)(?<!\b[DMSN]r\.)(?<!\bMrs\.)(?<!\bProf\.)(?<!\bbzw\.)(?<!\bca\.)(?<!\bvs\.)"
     r"(?!(?<=\d\.) [a-zäöü\d]))"
 )
 """Not in "Dr. Weber", "z. B." and "until 16.03. at the latest". The sign comes first: it rules out most places."""
-_BLANK = re.compile(r"\S")
-_MAY_PART = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
-"""Blanks, and characters of scripts without blanks."""
+_LETTER = r"[^\s\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]"
+_IN_WORD = re.compile(f"(?<={_LETTER}){_LETTER}")
+"""A place in a word of a script with blanks between words."""
 
 # Before long lists of words, a look at what they all begin with rules out most places at once.
 _RULE = Caseless(
@@ -70,9 +62,8 @@ _RULE = Caseless(
       | not\ (?:allowed|to|more|yet|the)|maximum|minimum|limit(?:ed)?|budget|deadline|require[sd]?|requirement|ensure
       | make\ sure|important|remember|from\ now\ on|forbidden|allowed|permission|approve[ds]?|go\ ahead|confirm(?:ed)?
       | under\ no|no\ matter|as\ long\ as|before\ (?:you|any|each|every|\w+ing)|ask\ (?:me|us|first)
-      |prefer(?:red)?|either
-      | actually|i\ meant|scratch\ that|forget|correction|wrong|stop|leave|keep|stick\ to|in\ total|up\ to|nothing\ but
-      | exactly
+      | prefer(?:red)?|either|actually|i\ meant|scratch\ that|forget|correction|wrong|stop|leave|keep|stick\ to
+      | in\ total|up\ to|nothing\ but|exactly
       | nunca|siempre|solo|sólo|solamente|únicamente|debes?|deben|hasta|sin|en\ (?:lugar|vez)\ de|salvo|excepto|máximo
       | mínimo|evita|tienes?\ que|hay\ que|antes\ de|pregúnta(?:me|nos)
       | jamais|toujours|seulement|uniquement|doit|doivent|devez|il\ faut|jusqu|sans|au\ lieu|sauf|évite[rz]?|pas
@@ -82,8 +73,7 @@ _RULE = Caseless(
       | não|sempre|só|apenas|somente|deve[ms]?|até|sem|em\ vez|exceto|evite|pergunte
       | non|mai|soltanto|devi|deve|devono|finché|senza|invece|tranne|massimo|prima\ di|chiedimi
       | не|никогда|всегда|только|должн\w{0,4}|нельзя|пока|без|вместо|кроме|максимум|нужно|обязательно|сначала
-      |спроси\w{0,2}
-      | перед\ тем|прежде )\b
+      | спроси\w{0,2}|перед\ тем|прежде )\b
       | ^\W*(?:please\ )?(?:use|reply|respond|answer|follow|treat|assume|format|name|tell\ me|report|write\ all
       |call\ it)\b
       | ^\W*no\ (?!thanks|thank|problem|worries|idea)\w+\b(?!,)
@@ -172,9 +162,9 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
             continue  # "1." belongs to what follows
         while start < stop:
             end = _piece_end(text, start, stop)
-            piece = _trim(text, start, end)
-            if piece[0] < piece[1]:
-                yield piece
+            piece = text[start:end]
+            if piece.strip():
+                yield end - len(piece.lstrip()), start + len(piece.rstrip())
             start = end
 
 
@@ -188,20 +178,6 @@ def _piece_end(text: str, start: int, stop: int) -> int:
         return blank + 1
     end = start_of_word(text, start + _LONGEST, half)
     return end if end > half else start + _LONGEST
-
-
-def _in_word(text: str, at: int) -> bool:
-    """Whether a place is inside a word of a script with blanks between words."""
-    around = text[at - 1 : at + 1] if at else ""
-    return len(around) == 2 and not _MAY_PART.search(around)
-
-
-def _trim(text: str, start: int, stop: int) -> tuple[int, int]:
-    first = _BLANK.search(text, start, stop)
-    if first is None:
-        return stop, stop
-    begin = first.start()
-    return begin, begin + len(text[begin:stop].rstrip())
 
 
 _OBSERVATION = re.compile(
@@ -227,11 +203,9 @@ _DIFF = re.compile(
 
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^`\n]*$.*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 """What a user put between fences: code, a log, a page."""
-_LONGEST_TASK = 2_000
-"""Characters of such a text that may be the user's own words."""
+_LONGEST_TASK, _EXAMPLE = 2_000, 400
+"""Characters of such a text that may be the user's own words, and of one that is no paste but an example."""
 _SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
-_EXAMPLE = 400
-"""Characters of a text between fences that is no paste but an example."""
 
 
 class Pasted(NamedTuple):
@@ -272,11 +246,12 @@ def of_user(text: str) -> tuple[Sentence, ...]:
     """The sentences of a user's message."""
     result: list[Sentence] = []
     is_long, is_paste = len(text) > _SHORT, len(text) > _LONG
-    typed = _before_paste(text) if is_long else len(text)
+    paste = _PASTE.search(text, 0, _OWN) or _ANNOUNCED.search(text, 0, _OWN)
+    typed = paste.start() if paste else 0  # of a long message, by the user above what they have pasted
     printed = is_output(text)
     diffs = [match.span() for match in _DIFF.finditer(text, 0, _SEARCH_LIMIT)]
     for start, stop in sentences(text):
-        if _in_word(text, start) or _in_word(text, stop):
+        if _IN_WORD.match(text, start) or _IN_WORD.match(text, stop):
             continue  # a piece of data without blanks
         while diffs and diffs[0][1] <= start:
             del diffs[0]
@@ -287,16 +262,8 @@ def of_user(text: str) -> tuple[Sentence, ...]:
         if is_paste and worth == ASIDE and _PASTE_ENDS < start < len(text) - _PASTE_ENDS:
             worth = PASTE
         result.append(Sentence(start, stop, worth))
-    if len(result) > _MOST:
-        best = sorted(result, key=lambda s: (-s.worth, s.start))[:_MOST]
-        result = sorted(best)
-    return tuple(result)
-
-
-def _before_paste(text: str) -> int:
-    """How many characters of a long message are the user's own words above what they have pasted; 0 if none are."""
-    paste = _PASTE.search(text, 0, _OWN) or _ANNOUNCED.search(text, 0, _OWN)
-    return paste.start() if paste else 0
+    best = sorted(result, key=lambda s: (-s.worth, s.start))[:_MOST]
+    return tuple(sorted(best))
 
 
 def is_output(text: str) -> bool:
@@ -346,12 +313,9 @@ def _is_prose(sentence: str) -> bool:
     ascii_signs = sentence.encode()  # `bytes.translate` counts a hundred times as fast as a loop
     signs = len(ascii_signs.translate(None, _BLANKS_AND_DIGITS))
     letters = len(sentence) - len(ascii_signs.translate(None, _LETTERS))
+    ends_as_code = sentence.endswith(("{", ";", "}", "(", ",", "):"))
     # "Only 18:30 or 20:45 on 14 March." is prose, too.
-    return (
-        letters >= 0.4 * len(sentence)
-        and letters >= 0.7 * signs
-        and not sentence.endswith(("{", ";", "}", "(", ",", "):"))
-    )
+    return letters >= max(0.4 * len(sentence), 0.7 * signs) and not ends_as_code
 
 
 def of_agent(text: str) -> tuple[Sentence, ...]:
@@ -378,19 +342,18 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
 
 def _with_lists(text: str) -> Iterator[tuple[int, int]]:
     """The sentences of a text, the heading of a list with the list's first items: alone it says nothing."""
-    heading: tuple[int, int] | None = None
-    listed = False
+    listed: list[tuple[int, int]] = []
     for start, stop in sentences(text):
-        if heading is not None:
-            if _ITEM.match(text, start) and (not listed or stop - heading[0] <= _SHORT_LIST):
-                heading, listed = (heading[0], stop), True
-                continue
-            yield heading
-        heading, listed = ((start, stop) if text.endswith(COLONS, start, stop) else None), False
-        if heading is None:
+        is_item = listed and _ITEM.match(text, start) and (len(listed) == 1 or stop - listed[0][0] <= REMARK)
+        if listed and not is_item:
+            yield listed[0][0], listed[-1][1]
+            listed = []
+        if is_item or text.endswith(COLONS, start, stop):
+            listed.append((start, stop))
+        else:
             yield start, stop
-    if heading is not None:
-        yield heading
+    if listed:
+        yield listed[0][0], listed[-1][1]
 
 
 def items(text: str) -> set[str]:
@@ -401,10 +364,9 @@ def items(text: str) -> set[str]:
 
 def goes_on(text: str, sentence: Sentence) -> bool:
     """Whether a sentence is the beginning of a list that has further items, or lines of an item, near below."""
-    if "\n" not in text[sentence.start : sentence.stop]:
-        return False
+    is_list = "\n" in text[sentence.start : sentence.stop]
     below = text[sentence.stop : sentence.stop + _LONGEST].splitlines()
-    return any(_ITEM.match(line.lstrip()) for line in list(filter(str.strip, below))[:_NEAR])
+    return is_list and any(_ITEM.match(line.lstrip()) for line in list(filter(str.strip, below))[:_NEAR])
 
 
 def _is_remark(sentence: str) -> bool:
@@ -433,9 +395,6 @@ def heading_of(text: str, start: int) -> str:
 
 def last_question(text: str) -> str:
     """The last sentence of a text if it asks something; else ""."""
-    text, last = text[-_LONGEST_LIST:], ""
-    if not any(mark in text for mark in QUESTION_MARKS):
-        return ""  # as in most texts, whose sentences need not be found
-    for start, stop in sentences(text):
-        last = text[start:stop]
+    text = text[-_LONGEST_LIST:]
+    last = "".join(text[start:stop] for start, stop in [*sentences(text)][-1:])
     return last if last.endswith(QUESTION_MARKS) else ""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Literal
 
 from autocontext.history.cached import cached_property
@@ -25,15 +24,12 @@ class InView:
     def __init__(self, messages: Iterable[Msg], earlier: InView | None = None) -> None:
         """`earlier`: what was in view before an edit; its messages need not be read again."""
         self._messages = tuple(messages)
-        self.read: dict[int, frozenset[Fact]] = {}
+        read = earlier.read if earlier is not None else {}
+        self.read: dict[int, frozenset[Fact]] = {id(m): read[id(m)] for m in self._messages if id(m) in read}
         """By identity of a message, its facts."""
-        if earlier is not None:
-            self.read = {id(m): earlier.read[id(m)] for m in self._messages if id(m) in earlier.read}
         self._unread = list(range(len(self._messages)))
-        self.facts = [frozenset[Fact]()] * len(self._messages)
-        """Per message that was read."""
-        self.count_of_fact = Counter[Fact]()
-        """How many of the messages that were read have each of them."""
+        self.places: dict[Fact, list[int]] = {}
+        """By fact, where those of the messages that were read are which have it."""
 
     @cached_property
     def texts(self) -> tuple[str, list[int]]:
@@ -49,8 +45,8 @@ class InView:
             m = self._messages[i]
             if id(m) not in self.read:
                 self.read[id(m)] = frozenset(_facts(m))
-            self.facts[i] = self.read[id(m)]
-        self.count_of_fact.update(chain.from_iterable(self.facts[i] for i in outside))
+            for fact in self.read[id(m)]:
+                self.places.setdefault(fact, []).append(i)
         return Shown(self, start, stop, beginning)
 
 
@@ -59,17 +55,19 @@ class Shown:
 
     def __init__(self, view: InView, start: int, stop: int, beginning: str) -> None:
         self._view, self._start, self._stop, self._beginning = view, start, stop, beginning
-        self._replaced_facts = Counter(chain.from_iterable(view.facts[start:stop]))
 
     def has(self, fact: Fact) -> bool:
         """Whether one of the messages has this fact."""
-        return self._view.count_of_fact[fact] > self._replaced_facts[fact]
+        return any(not self._start <= i < self._stop for i in self._view.places.get(fact, ()))
 
     def says(self, text: str) -> bool:
         """Whether one of the texts has this one in it."""
         whole, begins = self._view.texts
         before = whole.find(text, 0, begins[self._start]) >= 0
         return before or whole.find(text, begins[self._stop]) >= 0 or text in self._beginning
+
+
+NOTHING_SHOWN = InView(()).without(0, 0, "")
 
 
 def plan_fact(use: ToolUseBlock) -> Fact:

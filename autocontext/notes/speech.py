@@ -24,6 +24,7 @@ from autocontext.notes.sentences import (
     OUTPUT,
     PLAIN,
     QUESTION_MARKS,
+    REMARK,
     RULE,
     Sentence,
     begins_with_rule,
@@ -35,7 +36,6 @@ from autocontext.notes.sentences import (
 )
 from autocontext.notes.shown import Shown
 from autocontext.notes.values import known_values
-from autocontext.text.gaps import gap
 from autocontext.text.rendering import one_line
 from autocontext.text.stop_words import STOP_WORDS
 from autocontext.text.words import terms
@@ -45,37 +45,29 @@ if TYPE_CHECKING:
 
 _SHORT_RULE = 100
 """Characters of an instruction that goes before longer ones."""
-_REMARK = 400
-"""Characters of a sentence of the agent."""
-_MOST = 3_000
-"""One text uses the newest sentences, so its cost does not grow with the history."""
-_MOST_REMARKS = 300
-"""Newest sentences of the agent to consider."""
+_MOST, _MOST_COMPARED = 3_000, 300
+"""One text uses the newest sentences, so its cost does not grow with the history; fewer of the agent, and of those that
+the user typed where changes of rules are looked for."""
 _LEAST_ROWS = 3
 """Lines of an answer to the user that says something whatever its words are."""
-_BEST_REMARKS = 60
-"""Most sentences of the agent to return."""
-_OF_MESSAGE = 2
-"""Most sentences of one message of the agent."""
+_BEST_REMARKS, _OF_MESSAGE = 60, 2
+"""Most sentences of the agent to return, and of one of its messages."""
 _LEAST_WORTH = 1
 """A sentence without a reason and a name is worth no more, and is left out."""
 _STRETCHES = 6
 """Parts of a history that come with their best sentences in turn."""
 _SHOWN = 160
 """Characters of an argument, about as many as the line of a call shows beside its label."""
-_OPEN = " (open)"
 _FIELD_OF_TEXT = re.compile(r'"\w{1,40}": "')
 """What stands before a text that an agent has written as JSON."""
-_MOST_COMPARED = 300
-"""Newest sentences that the user typed, among which what changes a rule is looked for."""
-_RARE = 4
-"""Sentences of the user that hold a word which tells what one is about."""
-_ROOT = 5
-"""Characters of a word that its forms share, in most languages with blanks: "deploy" and "deployment"."""
+_RARE, _ROOT = 4, 5
+"""Sentences of the user that hold a word which tells what one is about, and characters of it that its forms share, in
+most languages with blanks: "deploy" and "deployment"."""
 _ANSWER = 60
-"""Characters; a message of the user up to this length comes with the question that it answers."""
-_YES_OR_NO = 30
-"""Characters of a first sentence that answers a question in a longer message."""
+"""Characters; a message of the user up to this length comes with the question that it answers.
+
+In a longer one the first sentence answers it if it has half as many.
+"""
 
 
 class Reason(NamedTuple):
@@ -91,30 +83,26 @@ class Speech:
 
     def __init__(self, ledger: WorkLedger, only: Runs, shown: Shown, *, gaps: bool = False) -> None:
         """`gaps`: what the user said after a long pause comes with its length and the time."""
-        self._ledger, self._only, self._shown, self._gaps = ledger, only, shown, gaps
+        self._ledger, self._only, self._shown = ledger, only, shown
+        self._pauses = dict(ledger.pauses) if gaps else {}
         self._selection: set[tuple[int, Sentence]] = set()
         self._questions = True
         """Whether a short message comes with the question that it answers."""
-        self._asked: list[int] = []
-        """The messages whose lines have one."""
         self._told: dict[int, list[str]] = {}
         """By message, the lines of what is selected of it."""
-        self._lines: list[str] | None = None
-        """All of them."""
         self._order: list[tuple[int, Sentence]] = []
         """The selection, what goes first last; [] while nothing had to go."""
-        self._left = Counter[int]()
-        """How many sentences of each message it has."""
 
-    def sentences(self, worth: int, *, brief: bool | None = None) -> Iterator[tuple[int, Sentence]]:
-        """Sentences of this worth that the reader does not see, newest first, each text once.
+    def sentences(self, worth: int) -> Iterator[tuple[int, Sentence]]:
+        """Sentences of this worth that the reader does not see, newest first, each text once."""
+        return self._unseen(item for item in self._newest if item[1].worth == worth)
 
-        Of instructions and limits those come first that are short and begin as such: they say as much, and cost little.
-        `brief`: only the short ones, or only the others.
+    def rules(self, worth: int, *, brief: bool) -> Iterator[tuple[int, Sentence]]:
+        """Instructions and limits of this worth, the `brief` ones or the others.
+
+        Those come first that begin as such: they say as much, and cost little.
         """
-        if worth < CLAUSE:
-            return self._unseen(item for item in self._newest if item[1].worth == worth)
-        rules = (item for item, size in self._rules if brief is None or (size <= _SHORT_RULE) is brief)
+        rules = (item for item in self._rules if (len(self.text(*item)) <= _SHORT_RULE) is brief)
         return self._unseen(item for item in rules if item[1].worth == worth)
 
     def typed(self) -> Iterator[tuple[int, Sentence]]:
@@ -143,15 +131,15 @@ class Speech:
         return self._ledger.newest(self._ledger.user_sentences, self._only, _MOST)[::-1]
 
     @cached_property
-    def _rules(self) -> list[tuple[tuple[int, Sentence], int]]:
-        """The newest instructions, limits and the like with their characters, those that cost little first."""
-        newest = self._ledger.newest(self._ledger.rules, self._only, _MOST)[::-1]
-        return [(item, len(self.text(*item))) for item in sorted(newest, key=self._verbosity)]
+    def _rules(self) -> list[tuple[int, Sentence]]:
+        """The newest instructions, limits and the like, those that cost little first."""
+        newest = self._ledger.newest(self._ledger.rules, self._only, _MOST)
+        return sorted(newest, key=lambda item: (self._verbosity(item), -item[0], -item[1].start))
 
     @cached_property
     def _changes(self) -> dict[tuple[int, Sentence], None]:
         """What may change a rule, newest first."""
-        return self._ledger.remembered(_changes, lambda: dict.fromkeys(_changes(self._ledger)))
+        return self._ledger.remembered(_changes, lambda: _changes(self._ledger))
 
     def _verbosity(self, item: tuple[int, Sentence]) -> int:
         """0 for a short sentence that begins with an instruction or limit and asks nothing, up to 3."""
@@ -160,10 +148,11 @@ class Speech:
 
     def text(self, number: int, sentence: Sentence) -> str:
         """A sentence on one line."""
-        return self._ledger.read(
-            ("words", number, sentence),
-            lambda: one_line(words_of_user(self._ledger.messages[number - 1])[sentence.start : sentence.stop]),
-        )
+        place = slice(sentence.start, sentence.stop)
+        return self._ledger.read(("words", number, sentence), lambda: one_line(self._words(number)[place]))
+
+    def _words(self, number: int) -> str:
+        return words_of_user(self._ledger.messages[number - 1])
 
     def priced(self) -> Callable[[tuple[int, Sentence]], str]:
         """A function from further sentences, in the order in which they are chosen, to the lines that they add.
@@ -183,10 +172,10 @@ class Speech:
 
     def choose(self, sentences: Iterable[tuple[int, Sentence]]) -> None:
         """Add sentences to the selection."""
-        if new := {*sentences} - self._selection:
-            self._selection |= new
+        for item in {*sentences} - self._selection:
+            self._selection.add(item)
+            self._told.pop(item[0], None)
             self._order.clear()
-            self._forget(number for number, _ in new)
 
     def drop(self, tokens: int, cost: Callable[[str], int]) -> None:
         """Remove the questions that short messages answer, then the sentences that were chosen last, of so many tokens.
@@ -196,69 +185,43 @@ class Speech:
         """
         if self._questions:
             self._questions = False
-            self._forget(self._asked)
+            self._told.clear()
             return
-        if not self._order:
-            self._order = sorted(self._selection, key=self._importance, reverse=True)
-            self._left = Counter(number for number, _ in self._selection)
-        dropped, marks = set[tuple[int, Sentence]](), cost("> …")
+        left, marks = Counter(number for number, _ in self._selection), cost("> …")
+        self._order = self._order or sorted(self._selection, key=self._importance, reverse=True)
         while self._order and tokens > 0:
             number, sentence = item = self._order.pop()
-            dropped.add(item)
-            self._left[number] -= 1
-            tokens -= cost(self.text(number, sentence)) + marks
-            if not self._left[number]:
-                tokens -= cost(self._source(number))
-        self._selection -= dropped
-        self._forget(number for number, _ in dropped)
+            self._selection.remove(item)
+            self._told.pop(number, None)
+            left[number] -= 1
+            tokens -= cost(self.text(number, sentence)) + marks + (0 if left[number] else cost(self._source(number)))
 
     def _importance(self, item: tuple[int, Sentence]) -> tuple[int, bool, int, int, int]:
         number, sentence = item
         return sentence.worth, item in self._changes, -self._verbosity(item), number, sentence.start
 
-    def _forget(self, numbers: Iterable[int]) -> None:
-        """Write the lines of these messages anew when they are asked for."""
-        for number in numbers:
-            self._told.pop(number, None)
-        self._lines = None
-
     def lines(self) -> list[str]:
         """The selection in order: a message's sentences together, with "…" for gaps."""
-        if self._lines is None:
-            numbers = sorted({number for number, _ in self._selection})
-            for number in numbers:
-                if number not in self._told:
-                    self._told[number] = self._lines_of(number)
-            self._lines = [line for number in numbers for line in self._told[number]]
-        return self._lines
+        for number in {number for number, _ in self._selection} - self._told.keys():
+            self._told[number] = self._lines_of(number)
+        return [line for number in sorted(self._told) for line in self._told[number]]
 
     def _lines_of(self, number: int) -> list[str]:
         history = self._ledger.user_sentences
         first, stop = bisect_left(history, (number,)), bisect_left(history, (number + 1,))
         rows = list(self._rows(number, [sentence for _, sentence in history[first:stop]]))
-        if len(rows) == 1 and (question := self._question(number)):
-            rows[0] += question
-            self._asked.append(number)
+        if len(rows) == 1:
+            rows[0] += self._question(number)
         return [*under(self._source(number), rows)]
 
     def _source(self, number: int) -> str:
-        """What stands before the words of a message."""
-        return f"m{number}{self._gap(number)}{self._state(number)}:"
+        """What stands before the words of a message: its number, a long pause before it, and a mark while it is open.
 
-    def _gap(self, number: int) -> str:
-        """The mark of a message that came long after the one before it."""
-        if not self._gaps or number < 2:
-            return ""
-        before, own = self._ledger.messages[number - 2 : number]
-        later = gap(before.timestamp, own.timestamp)
-        return f" ({later})" if later else ""
-
-    def _state(self, number: int) -> str:
-        """The mark of what the user said last, while no reply follows it; "" once there is one, or they went on.
-
-        Of the others nothing is said: whether a reply was an answer is a judgement.
+        That is, while no reply follows it, and they did not go on. Of the others nothing is said: whether a reply was
+        an answer is a judgement.
         """
-        return _OPEN if number >= self._open_from else ""
+        later = f" ({self._pauses[number]})" if number in self._pauses else ""
+        return f"m{number}{later}{' (open)' if number >= self._open_from else ''}:"
 
     @cached_property
     def _open_from(self) -> int:
@@ -270,28 +233,32 @@ class Speech:
 
     def _question(self, number: int) -> str:
         """The agent's question that a short message answers, for the end of its line; "" if there is none."""
-        before = self._ledger.messages[number - 2] if self._questions and number > 1 else None
         own = self._ledger.messages[number - 1]
-        if before is None or before.role != "assistant" or own.role != "user" or len(own.text) > _ANSWER:
+        if not self._questions or own.role != "user" or len(own.text) > _ANSWER:
             return ""
-        question = one_line(last_question(before.text))
-        return f" (m{number - 1} agent: {quoted(shorten(question, _REMARK))})" if question else ""
+        question = one_line(last_question(self._asked(number)))
+        return f" (m{number - 1} agent: {quoted(shorten(question, REMARK))})" if question else ""
+
+    def _asked(self, number: int) -> str:
+        """What the agent says in the message before one, if it asks something there."""
+        before = self._ledger.messages[number - 2] if number > 1 else None
+        text = before.text if before is not None and before.role == "assistant" else ""
+        return text if any(mark in text for mark in QUESTION_MARKS) else ""
 
     def _answers(self, number: int, sentence: Sentence) -> bool:
         """Whether this is the short beginning of a message after a question of the agent: "ok" is no politeness there.
 
         It stays as long as anything of the message does: "No thanks. Never before the 5th." without its "no" says yes.
         """
-        if number < 2 or sentence.start > _ANSWER or sentence.worth == OUTPUT:
+        if sentence.start > _ANSWER or sentence.worth == OUTPUT:
             return False
-        before, words = self._ledger.messages[number - 2], words_of_user(self._ledger.messages[number - 1])
-        short = len(words) <= _ANSWER or sentence.stop - sentence.start <= _YES_OR_NO
-        asked = before.role == "assistant" and any(mark in before.text for mark in QUESTION_MARKS)
-        return short and asked and not words[: sentence.start].strip()
+        words = self._words(number)
+        short = len(words) <= _ANSWER or sentence.stop - sentence.start <= _ANSWER // 2
+        return short and not words[: sentence.start].strip() and bool(self._asked(number))
 
     def _rows(self, number: int, everything: Sequence[Sentence]) -> Iterator[str]:
         """The selected sentences of a message, as lines."""
-        text = words_of_user(self._ledger.messages[number - 1])
+        text = self._words(number)
         row, stop, gap = "", 0, False
         for sentence in everything:
             if (number, sentence) not in self._selection and not self._answers(number, sentence):
@@ -308,7 +275,7 @@ class Speech:
             yield row + (" …" if gap else "")
 
 
-def _changes(ledger: WorkLedger) -> list[tuple[int, Sentence]]:
+def _changes(ledger: WorkLedger) -> dict[tuple[int, Sentence], None]:
     """For each rule, the later plain sentence with most of its rare words, newest first: it may take the rule back."""
     typed = [item for item in ledger.user_sentences[-_MOST:] if item[1].worth in (PLAIN, CLAUSE, RULE)]
     typed = typed[-_MOST_COMPARED:]
@@ -323,7 +290,7 @@ def _changes(ledger: WorkLedger) -> list[tuple[int, Sentence]]:
             rare = chain.from_iterable(holders[word] for word in own if len(holders[word]) <= _RARE)
             later = Counter(at for at in rare if typed[at][0] > rule[0] and typed[at][1].worth == PLAIN)
             found.update(sorted(later, key=lambda at: (later[at], at))[-1:])
-    return [typed[at] for at in sorted(found, reverse=True)]
+    return dict.fromkeys(typed[at] for at in sorted(found, reverse=True))
 
 
 def _roots(ledger: WorkLedger, number: int, sentence: Sentence) -> frozenset[str]:
@@ -373,7 +340,7 @@ def replies(ledger: WorkLedger, only: Runs, shown: Shown) -> Iterator[Reason]:
 
 def _rows_of_reply(text: str) -> tuple[bool, tuple[str, ...]]:
     """Whether an answer says something by its words or its length, and its lines, long ones in short."""
-    rows = [shorten(row, _REMARK) for row in map(one_line, text[:LONGEST_OF_AGENT].splitlines()) if row]
+    rows = [shorten(row, REMARK) for row in map(one_line, text[:LONGEST_OF_AGENT].splitlines()) if row]
     says_much = len(rows) >= _LEAST_ROWS or any(sentence.worth > _LEAST_WORTH for sentence in of_agent(text))
     return says_much, (*rows[:-1], rows[-1] + " …" * (len(text) > LONGEST_OF_AGENT)) if rows else ()
 
@@ -389,15 +356,14 @@ def reasons(ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[
     found: list[Reason] = []
     per_message = Counter[int]()
     said_already = set[str]()
-    newest: list[tuple[float, int, int, _Remark]] = []  # sorted as it is: no two have one number and start
-    for number, sentence in ledger.newest(ledger.remarks, only, _MOST_REMARKS):
+    newest: list[tuple[float, int, int, _Remark]] = []
+    for number, sentence in ledger.newest(ledger.remarks, only, _MOST_COMPARED):
         remark = ledger.read_later(("remark", number, sentence), number, partial(_remark, ledger, number, sentence))
         about = len(focus & set(terms(remark.said))) if focus else 0
         worth = about + sentence.worth + remark.used + (number in failed)
         if worth > _LEAST_WORTH:
-            newest.append((-worth, -number, sentence.start, remark))
-    for _, before, start, remark in sorted(newest):
-        number = -before
+            newest.append((worth, number, sentence.start, remark))
+    for _, number, start, remark in sorted(newest, key=lambda item: (-item[0], -item[1], item[2])):
         new = remark.items - said_already
         # Last, as it searches all that is in view.
         if not (remark.line and new) or per_message[number] == _OF_MESSAGE or shown.says(remark.line):
@@ -430,7 +396,7 @@ def _remark(ledger: WorkLedger, number: int, sentence: Sentence) -> _Remark:
     if any(bare in own for use in msg.tool_uses for own in _shown_texts(use)):
         line = ""
     heading = one_line(heading_of(text, sentence.start))
-    shown = shorten(f"{heading} … {line}" if heading else line, _REMARK)
+    shown = shorten(f"{heading} … {line}" if heading else line, REMARK)
     shown += " …" * goes_on(text, sentence)
     used = ledger.used_around(number)(known_values(said))
     return _Remark(said, line, frozenset(items(said)), shown, used)
@@ -449,12 +415,7 @@ def _shown_texts(use: ToolUseBlock) -> Iterator[str]:
 def _spread(found: Sequence[Reason]) -> list[Reason]:
     """Sentences, the best first, so that each stretch of the history comes with its best, then with its second best."""
     numbers = [reason.number for reason in found]
-    first = min(numbers, default=0)
-    size = (max(numbers, default=0) - first) // _STRETCHES + 1
-    ranks = Counter[int]()
-    order: list[tuple[int, Reason]] = []
-    for reason in found:
-        stretch = (reason.number - first) // size
-        order.append((ranks[stretch], reason))
-        ranks[stretch] += 1
-    return [reason for _, reason in sorted(order, key=itemgetter(0))][:_BEST_REMARKS]
+    first, last = min(numbers, default=0), max(numbers, default=0)
+    stretches = [(number - first) // ((last - first) // _STRETCHES + 1) for number in numbers]
+    ranks = [stretches[:i].count(stretch) for i, stretch in enumerate(stretches)]
+    return [reason for _, reason in sorted(zip(ranks, found, strict=True), key=itemgetter(0))][:_BEST_REMARKS]

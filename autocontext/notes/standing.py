@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from autocontext.messages import leaves
@@ -23,15 +22,12 @@ _MOST_FOLDERS = 3
 """Changes of folder, one relative to the other, that together say where the agent is."""
 _WHOLE = re.compile(r"\w+ +[\"']?(?:[/~$]|[A-Za-z]:)")
 """A change of folder that does not depend on the one before it."""
-_UP = ".."
-"""In a change of folder that may be made twice."""
-_MOST_STARTED = 20
-"""Newest starts that are looked at."""
-_MOST_READ = 60
-"""Newest readings of instructions that are looked at."""
+_MOST_STARTED, _MOST_READ = 20, 60
+"""Newest starts, and readings of instructions, that are looked at."""
 _LONGEST_LABEL = 200
-_NEAR = 200
-"""Characters around a handle in which a word says that what it names has ended."""
+_NEAR, _LONGEST_RECORD = 200, 2_000
+"""Characters around a handle in which a word says that what it names has ended, and in which the braces around it are
+looked for."""
 _ENDED = re.compile(
     r"(?<!not )(?<!not yet )\b"
     rf"(?:{ENDED}|no such process)\b"
@@ -39,11 +35,8 @@ _ENDED = re.compile(
     re.IGNORECASE,
 )
 _RUNNING = re.compile(r"\b(?:running|queued|pending|processing|in[_ -]progress)\b", re.IGNORECASE)
-_LONGEST_HANDLE = 60
-_MOST_HANDLES = 8
-"""Different handles of one start that are looked for."""
-_LONGEST_RECORD = 2_000
-"""Characters before and after a handle in which the braces around it are looked for."""
+_LONGEST_HANDLE, _MOST_HANDLES = 60, 8
+"""Characters of a handle, and different handles of one start that are looked for."""
 
 
 def where(calls: Iterable[Call]) -> list[tuple[int, str]]:
@@ -66,7 +59,7 @@ def where(calls: Iterable[Call]) -> list[tuple[int, str]]:
                 _leave(last, kind)
                 continue
             relative = kind == "folder" and not _WHOLE.match(words)
-            anew |= relative and _UP not in words and newest == [words]
+            anew |= relative and ".." not in words and newest == [words]  # one upwards may be made twice
             before = [item for item in last.get(kind, []) if relative and item[1] != words]
             last[kind] = [*before[1 - _MOST_FOLDERS :], (call.number, words)]
     return sorted(item for kind, items in last.items() for item in items if not (anew and kind == "folder"))
@@ -119,19 +112,16 @@ def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
     """Whether one of these calls ends it, or an answer or a newer message says that it has ended."""
     newest, answer = ledger.messages[max(start.result, len(ledger) - MOST_MESSAGES) :], ledger.result_of(start)
     later = [c for c in calls if c.number > start.number]
-    if any(stops(c.label, start.label, answer) and not _was_refused(ledger, c) for c in later):
-        return True
-    if _job_has_ended(ledger, start, later):
-        return True
-    for handle in islice({handle: None for handle, _ in handles(answer)}, _MOST_HANDLES):
-        about = [c for c in later if found_at(c.label, handle)]
-        if any(ends(c.name, c.label) and not _was_refused(ledger, c) for c in about):
-            return True
-        if any(_says_ended(ledger.result_of(c), handle, about=True) for c in about):
-            return True
-        if any(_says_ended(text, handle) for m in newest if m.role != "assistant" for text in m.texts()):
-            return True
-    return False
+    named = list(dict.fromkeys(handle for handle, _ in handles(answer)))[:_MOST_HANDLES]
+    about = [(handle, c) for handle in named for c in later if found_at(c.label, handle)]
+    ending = [c for c in later if stops(c.label, start.label, answer)] + [c for _, c in about if ends(c.name, c.label)]
+    others = (text for m in newest if m.role != "assistant" for text in m.texts())
+    return (
+        not all(was_refused(c.command, c.answer.status if c.answer else "", ledger.result_of(c)) for c in ending)
+        or _job_has_ended(ledger, start, later)
+        or any(_says_ended(ledger.result_of(c), handle, about=True) for handle, c in about)
+        or any(_says_ended(text, handle) for text in others for handle in named)
+    )
 
 
 def _job_has_ended(ledger: WorkLedger, start: Call, later: list[Call]) -> bool:
@@ -147,10 +137,6 @@ def _job_has_ended(ledger: WorkLedger, start: Call, later: list[Call]) -> bool:
     return False
 
 
-def _was_refused(ledger: WorkLedger, call: Call) -> bool:
-    return was_refused(call.command, call.answer.status if call.answer else "", ledger.result_of(call))
-
-
 def _says_ended(text: str, handle: str, *, about: bool = False) -> bool:
     """Whether a text says that what the handle names has ended.
 
@@ -161,14 +147,11 @@ def _says_ended(text: str, handle: str, *, about: bool = False) -> bool:
     for record in reversed([_record(text, at) for at in found]):
         if (ended := _ended(record)) is not None:
             return ended
-    runs = says_running(text)
-    if not (found or about) or runs:
-        return False
-    if about and runs is not None:
-        return True
     if about:
-        return _ENDED.search(text) is not None
-    return any(_ENDED.search(text, max(0, at - _NEAR), at + len(handle) + _NEAR) for at in found)
+        runs = says_running(text)
+        return not runs if runs is not None else _ENDED.search(text) is not None
+    near = any(_ENDED.search(text, max(0, at - _NEAR), at + len(handle) + _NEAR) for at in found)
+    return near and not says_running(text)
 
 
 def _ended(record: str) -> bool | None:

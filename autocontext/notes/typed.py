@@ -19,7 +19,7 @@ _CODE = frozenset({"py", "python", "python3", "js", "javascript", "ts", "typescr
 
 def typed_call(asked: Msg, answered: Msg) -> ToolUseBlock | None:
     """The call that one message makes in its text, if the next one is what it printed; None if it makes none."""
-    if asked.role != "assistant" or answered.role != "user" or asked.tool_uses or is_compressed(asked):
+    if asked.role != "assistant" or asked.tool_uses or is_compressed(asked):
         return None
     if not is_user_turn(answered) or not is_output(answered.text):
         return None

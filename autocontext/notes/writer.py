@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
@@ -55,17 +54,13 @@ class NoteWriter:
         """`count_text` returns `counter`'s tokens of a text; `focus` says what notes should keep first."""
         self._redaction = redaction or Redaction(None)
         self._log, self._ledger, self._config, self._plan = log, ledger, config, plan
-        self._count_text, self._counter, self.focus = count_text, counter, focus
+        self.tokens, self._counter, self.focus = count_text, counter, focus
         self._seen: tuple[View, InView, Runs] | None = None
 
     @property
     def used(self) -> bool:
         """Whether notes of spans are renderings of the work ledger."""
         return self._config.ledger_ratio > 0
-
-    def tokens(self, text: str) -> int:
-        """Tokens of a text."""
-        return self._count_text(text)
 
     @property
     def share(self) -> int:
@@ -99,9 +94,7 @@ class NoteWriter:
 
     def newest_originals(self, id_: str, count: int) -> list[Msg]:
         """The last of the originals that a message of the view stands for, as they came."""
-        return [
-            self._log.messages[self._log.original[n - 1]] for n in [*islice(reversed(self.numbers(id_)), count)][::-1]
-        ]
+        return [self._log.messages[self._log.original[n - 1]] for n in [*self.numbers(id_)][-count:]]
 
     def readable(self, id_: str, msg: Msg) -> Msg:
         """A message as strategies see it and notes may quote it: without secrets if there is a redaction hook."""
@@ -138,16 +131,15 @@ class NoteWriter:
         in_view, known = self._in_view(view)
         start = view.position[span.ids[0]]
         numbers = self._log.held(span.ids)
-        count = self._count_text
         head, pauses, until = ledger_head(numbers, self._ledger.tools(numbers)), list[str](), ""
         if self._config.show_gaps and numbers:
             pauses, until = self._pauses(numbers), self._until(numbers.pairs[-1][1])
-        if count("; ".join((head + until, *pauses))) > budget - self.frame:
+        if self.tokens("; ".join((head + until, *pauses))) > budget - self.frame:
             head, pauses, until = ledger_head(numbers, Counter()), [], ""
-        room = max(0, budget - self.frame - count("; ".join((head + until, *pauses))))
+        room = max(0, budget - self.frame - self.tokens("; ".join((head + until, *pauses))))
         request = PageRequest(
             room,
-            count,
+            self.tokens,
             only=numbers,
             known=known,
             shown=in_view.without(start, start + len(span), note),
@@ -187,7 +179,7 @@ class NoteWriter:
 
     def needed(self, view: View, span: Span, most: int) -> int:
         """Tokens that a note about a span needs, from 1 to `most`."""
-        return max(1, self._count_text(self._text(view, span, "", most)))
+        return max(1, self.tokens(self._text(view, span, "", most)))
 
     def earlier_notes(self, span: Span) -> str:
         """The texts that models wrote for the notes in a span."""
@@ -223,8 +215,6 @@ def _readable(plan: PlanLike | None) -> PlanLike | None:
 def ledger_head(numbers: Runs, calls: Counter[str]) -> str:
     """First line of a work ledger: which messages it stands for, and how often which tools were called in them."""
     size = len(numbers)
-    span = ""
-    if size:
-        span = f" ({rendering.numbers_of(numbers.pairs[0][0], numbers.pairs[-1][1])})"
+    span = f" ({rendering.numbers_of(numbers.pairs[0][0], numbers.pairs[-1][1])})" if size else ""
     tools = ", ".join(f"{name} {n}x" for name, n in calls.most_common(8))
     return f"{size} earlier message{'s' if size != 1 else ''}{span}" + (f"; calls: {tools}" if tools else "")

@@ -156,7 +156,7 @@ def test_a_claim_writes_only_the_lines_that_it_may_take() -> None:
             yield written[-1]
 
     room = Room(1_000, len)
-    claim = Claim(room, lines())
+    claim = Claim(room, lines(), room.cost)
     claim.take(10)  # three tokens each, with their newlines
     assert (claim.size, room.left, len(written)) == (3, 991, 4)
     claim.give_back(4)
@@ -164,7 +164,8 @@ def test_a_claim_writes_only_the_lines_that_it_may_take() -> None:
     assert (claim.size, room.left, len(written)) == (4, 988, 5)
     claim.take(1_000)
     assert (claim.size, room.left, len(written)) == (50, 850, 50)
-    assert Claim(Room(4, len), lines()).take(4) is None
+    small = Room(4, len)
+    assert Claim(small, lines(), small.cost).take(4) is None
     assert len(written) == 52  # a third line could never fit
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from autocontext.history.runs import Runs
 from autocontext.notes.mentions import lines_about
 from autocontext.notes.page import LINES
 from autocontext.testing import assistant, tool_exchange, user
@@ -30,7 +29,7 @@ def test_lines_with_its_words_are_quoted_under_their_source(
 def test_lines_with_more_of_its_words_go_before_newer_ones() -> None:
     found = ["the pool waits", "the lock of the pool waits", "a lock"]
     messages = [m for n, line in enumerate(found) for m in tool_exchange("read", {"part": n}, line)]
-    rated = lines_about(frozenset(terms("lock pool")), messages, Runs([(1, 6)]))
+    rated = lines_about(frozenset(terms("lock pool")), messages, range(6, 0, -1))
     assert [(share, line.number) for share, line in rated] == [(0.5, 6), (1.0, 4), (0.5, 2)]
     for budget, shown in ((160, [4]), (230, [4, 6]), (900, [2, 4, 6])):
         text = page(messages, budget, focus="lock pool").partition(f"{LINES}\n")[2]
