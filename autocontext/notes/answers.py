@@ -241,14 +241,15 @@ _NEXT_BEST = 3
 """Lines that one is looked for among which is not too long."""
 _LIKE_WORDS = 2
 """Words with which rows of a kind begin: the host and port of each answer of a scanner."""
-_RECORD_PLACES = 1_000_000
-"""The place of a field is that many times its place in the text, and the number of its record in a list."""
 _SHORT_TEXT, _BESIDE = 40, 2
 """Lines up to which a text is about one thing, and lines before and after one that are about the same."""
 _MOST_TRIED = 6
 """Lines that may stand beside the best one: what is left of the room is no reason to quote one that tells little."""
 
 
+Place: TypeAlias = tuple[int, int]
+"""Of a line or field: which one of the text it is, next to others only with nothing in between, and of which record in
+a list; 0 for none."""
 Used: TypeAlias = Callable[[frozenset[str]], float]
 """How much other messages name some values, together."""
 
@@ -375,7 +376,7 @@ def telling(
     beside: Container[str] = (),
     changed: Container[str] = (),
     used: Used = lambda _: 0.0,
-) -> list[tuple[int, str]]:
+) -> list[tuple[Place, str]]:
     """The lines or fields of a result that tell most, best first, each with its place in the text's order.
 
     The last one has no text if there is something else that none of them tells. `call` are the words of the call, whose
@@ -394,20 +395,21 @@ def telling(
 
     if _is_json(text) and (fields := list(_fields(text, call, used))):
         best = _best((weighed(worth, field), i, field) for worth, i, field in fields)
-        return [*best, (max(best)[0] + 1, "")] if best and _has_lists_of_values(text) else best
+        if best and _has_lists_of_values(text):
+            line, record = max(best)[0]
+            best.append(((line, record + 1), ""))
+        return best
     lines = _Lines(_lines(text), _lines_of_files(text), call, failed=bool(answer.status), looks=looks)
-    places = _with_records(lines.said)
+    places = _places(lines.said)
     rated = [(weighed(lines.rate(k, used), line), places[k], line) for k, (_, line) in enumerate(lines.said)]
     # An echo of the call only if nothing else came back.
     least = _OF_BEST * max((worth for worth, _, _ in rated), default=0.0)
     answers = [item for item in rated if item[0] > (least if item[2] in lines.numbered else _OF_ECHO)]
-    return _best(answers or rated) or [(0, _without_prompt(text))]
+    return _best(answers or rated) or [((0, 0), _without_prompt(text))]
 
 
-def _with_records(lines: Sequence[tuple[int, str]]) -> list[int]:
+def _places(lines: Sequence[tuple[int, str]]) -> list[Place]:
     """The place of each line, with the record that it stands in where a text lists several of some lines each."""
-    if len(lines) < _RECORDS:
-        return [place for place, _ in lines]
     kinds = [
         begins_document(line)
         or ("-" if begins_record(line) else head[0].translate(_NO_DIGITS) if (head := _RECORD_HEAD.match(line)) else "")
@@ -415,11 +417,9 @@ def _with_records(lines: Sequence[tuple[int, str]]) -> list[int]:
     ]
     times = Counter(kinds)
     first = next((kind for kind in kinds if kind and times[kind] >= _RECORDS), "")
-    heads = {k for k, kind in enumerate(kinds) if kind == first}
-    if not first or len(lines) < 2 * len(heads):  # each line is a record of its own
-        return [place for place, _ in lines]
-    records = accumulate(k in heads for k in range(len(lines)))
-    return [(place + 1) * _RECORD_PLACES + record for (place, _), record in zip(lines, records, strict=True)]
+    is_list = bool(first) and len(lines) >= 2 * times[first]  # otherwise each line is a record of its own
+    records = accumulate(int(is_list and kind == first) for kind in kinds)
+    return [(place, record) for (place, _), record in zip(lines, records, strict=True)]
 
 
 def _without_prompt(text: str) -> str:
@@ -571,8 +571,8 @@ def _unwrapped(text: str) -> str:
     return text.replace("\\n", "\n")
 
 
-def _best(rated: Iterable[tuple[float, int, str]]) -> list[tuple[int, str]]:
-    ordered = sorted(rated, key=lambda item: (-item[0], -item[1]))
+def _best(rated: Iterable[tuple[float, Place, str]]) -> list[tuple[Place, str]]:
+    ordered = sorted(rated, key=lambda item: (item[0], item[1]), reverse=True)
     return [(place, text) for worth, place, text in ordered if worth > 0 and text]
 
 
@@ -656,29 +656,26 @@ def _says_nothing(line: str) -> bool:
     return all(_HOLDS_NOTHING.fullmatch(field.strip(_BRACKETS)) for field in fields)
 
 
-def _fields(text: str, call: str = "", used: Used = lambda _: 0.0) -> Iterator[tuple[float, int, str]]:
-    """The fields of a JSON text with their keys, word for word, each with its worth, and its place by its record."""
-    place = end = 0
+def _fields(text: str, call: str = "", used: Used = lambda _: 0.0) -> Iterator[tuple[float, Place, str]]:
+    """The fields of a JSON text with their keys, word for word, each with its worth and its place."""
+    place, end = -1, 0
     inside = text.index("{") + 1 if text.lstrip().startswith("{") else 0  # the whole is no record among others
-    path: list[str] = []
-    """The keys of the open brackets, "" for those in lists; the first one is that of the whole."""
-    records = 0
-    within = [0]
-    """Of each open bracket, which record of a list it stands in; 0 for none."""
+    opened: list[tuple[str, int]] = []
+    """The key of each open bracket, "" in lists, and which record of a list it stands in."""
+    records = record = 0
     for i, field in enumerate(_RECORD_OR_FIELD.finditer(text, inside)):
         if i == _MOST_FIELDS:
             return
         between = text[end : field.start()]
-        place += 2 if between.strip() else 1  # next to each other only with nothing in between
+        place += 2 if between.strip() else 1
         for bracket in _BRACKET.finditer(between):
             if bracket[2]:
-                in_list = bracket[2] == "{" and not bracket[1] and bool(path)
-                records += in_list
-                within.append(records if in_list else within[-1])
-                path.append(bracket[1] or "")
+                if bracket[2] == "{" and not bracket[1] and opened:
+                    records = record = records + 1
+                opened.append((bracket[1] or "", record))
             elif bracket[3]:
-                del path[-1:]
-                within = within[:-1] or [0]
+                del opened[-1:]
+                record = opened[-1][1] if opened else 0
         end = field.end()
         if field["key"] is None:
             worths = [_worth_of_field(part, used) for part in _FIELD.finditer(field.group())]
@@ -686,13 +683,13 @@ def _fields(text: str, call: str = "", used: Used = lambda _: 0.0) -> Iterator[t
             worths = [_OF_ECHO]
         else:
             worths = [_worth_of_field(field, used) + _KEY_WORTH * (RECORD_KEY.search(field["key"]) is not None)]
-            worths[0] += _OUTERMOST * (worths[0] > 0 and len(path) <= bool(inside))
+            worths[0] += _OUTERMOST * (worths[0] > 0 and len(opened) <= bool(inside))
         if (worth := max(worths, default=0.0)) > 0:
             late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
             is_named = field["key"] is None and field.group().startswith('"')
-            name = "" if is_named else next(filter(None, reversed(path)), "")
+            name = "" if is_named else next((key for key, _ in reversed(opened) if key), "")
             said = f'"{name}": … ' * bool(name) + one_line(field.group()[: 10 * LONGEST_LINE])
-            yield late, place * _RECORD_PLACES + within[-1], said
+            yield late, (place, record), said
 
 
 @cached(_READ)
@@ -721,7 +718,7 @@ def _worth_of_field(field: re.Match[str], used: Used) -> float:
     return worth + used(known_values(value[:LONGEST_LINE]))
 
 
-def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int) -> str:
+def came_back(pieces: Sequence[tuple[Place, str]], answer: Answer, characters: int) -> str:
     """What a note says came back, in about `characters` characters: `nothing`, `exit 1: "No module named pytest"`.
 
     Fields of JSON stand in braces. "…" stands for other lines or fields that say something: one alone would seem to be
@@ -732,12 +729,11 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     place, first = pieces[0]
     if len(first) > characters and _RECORD.fullmatch(first):
         first = first.removeprefix(_part_of(first))
-    little_over = len(first) <= _LITTLE_CUT * characters and (sums_up(first) or _BEGINS_JSON.match(first))
-    little_over = little_over and not any(first.find(end, _LEAST_SENTENCE, characters) > 0 for end in (". ", "。"))
+    end = max(first.rfind(sign, _LEAST_SENTENCE, characters) for sign in (". ", "。"))
+    little_over = len(first) <= _LITTLE_CUT * characters and (sums_up(first) or _BEGINS_JSON.match(first)) and end < 0
     if len(first) > characters and not (
         little_over or answer.status or _word_of_error(first) or STATEMENT.match(first)
     ):
-        end = max(first.rfind(sign, _LEAST_SENTENCE, characters) for sign in (". ", "。"))
         if end > 0:
             first = first[: end + 1] + "…"
         else:  # a whole line tells more than the beginning of one, but a failure may not stand for what came back
@@ -751,7 +747,7 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
         part = _part_of(chosen[place])
         # Once of what follows.
         piece = chosen[place].removeprefix(part) if chosen[before].startswith(part) else chosen[place]
-        if _line_of(place) == _line_of(before) + 1:
+        if place[0] == before[0] + 1:
             stretches[-1].append(piece)
         else:
             stretches.append([piece])
@@ -776,32 +772,22 @@ def _part_of(piece: str) -> str:
     return found[0] if found else ""
 
 
-def _record_of(place: int) -> int:
-    """The record of a list that a field stands in; 0 for none, and for a line."""
-    return place % _RECORD_PLACES if place >= _RECORD_PLACES else 0
-
-
-def _line_of(place: int) -> int:
-    """The line that a place stands for, or a number like it for a field: those next to each other follow on."""
-    return place // _RECORD_PLACES - 1 if place >= _RECORD_PLACES else place
-
-
-def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left: int) -> None:
+def _add_beside(chosen: dict[Place, str], pieces: Sequence[tuple[Place, str]], left: int) -> None:
     """Add the next best pieces that fit into what is left of the room, each text once, of one record of a list only.
 
     A date of one beside the name of another would read as one record.
     """
     [at] = chosen
-    record = _record_of(at)
+    record = at[1]
     part = _part_of(chosen[at])
-    best: dict[str, int] = {}
+    best: dict[str, Place] = {}
     for place, piece in pieces:
         if len(best) == _MOST_TRIED:
             break
         if piece:
             best.setdefault(piece, place)
     for piece, place in _of_one_thing(at, pieces, best).items():
-        of = _record_of(place)
+        of = place[1]
         size = len(piece.removeprefix(part)) + 3
         if size <= left and piece not in chosen.values() and (not of or not record or of == record):
             chosen[place] = piece
@@ -809,22 +795,22 @@ def _add_beside(chosen: dict[int, str], pieces: Sequence[tuple[int, str]], left:
             record = record or of
 
 
-def _of_one_thing(at: int, pieces: Sequence[tuple[int, str]], best: Mapping[str, int]) -> Mapping[str, int]:
+def _of_one_thing(at: Place, pieces: Sequence[tuple[Place, str]], best: Mapping[str, Place]) -> Mapping[str, Place]:
     """What may stand beside the piece at a place: in a long text the lines next to it, before the best of the others.
 
     Of those only lines of the same kind or with a number, the first and the last count, and what failed: two other
     lines from different parts of a page would read as if they were about one thing. Of files and records all.
     """
     first, last = min(pieces)[0], max(pieces)[0]
-    if _line_of(last) <= _SHORT_TEXT:
+    if last[0] <= _SHORT_TEXT:
         return best
     piece = next(text for place, text in pieces if place == at)
     if without_number(piece) != piece or _BEGINS_JSON.match(piece):
         return best
-    beside = {text: place for place, text in pieces if 0 < abs(_line_of(place) - _line_of(at)) <= _BESIDE}
+    beside = {text: place for place, text in pieces if 0 < abs(place[0] - at[0]) <= _BESIDE}
     kind = _kind(piece)
 
-    def may_stand(text: str, place: int) -> bool:
+    def may_stand(text: str, place: Place) -> bool:
         of_kind = (bool(kind) and _kind(text) == kind) or without_number(text) != text
         return of_kind or place == first or (place == last and sums_up(text)) or _word_of_error(text) is not None
 
@@ -832,13 +818,13 @@ def _of_one_thing(at: int, pieces: Sequence[tuple[int, str]], best: Mapping[str,
     return failed | beside | {text: place for text, place in best.items() if may_stand(text, place)}
 
 
-def _of_several(pieces: Sequence[tuple[int, str]], chosen: Collection[int]) -> str:
+def _of_several(pieces: Sequence[tuple[Place, str]], chosen: Collection[Place]) -> str:
     """The mark of fields of one record of a list, if another one has such a field: it would look like the only one."""
-    records = {_record_of(place) for place in chosen}
+    records = {record for _, record in chosen}
     if 0 in records:
         return ""
     told = {_name_of(piece) for place, piece in pieces if place in chosen} - {""}
-    others = (piece for place, piece in pieces if _record_of(place) and _record_of(place) not in records)
+    others = (piece for (_, record), piece in pieces if record not in {0, *records})
     return " (1 of several)" if any(_name_of(piece) in told for piece in others) else ""
 
 

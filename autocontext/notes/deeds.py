@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.notes.answers import Answer, came_back, lines_and_fields, quoted, shape_of, telling, unforged
+from autocontext.notes.answers import Answer, Place, came_back, lines_and_fields, quoted, shape_of, telling, unforged
 from autocontext.notes.calls import AROUND, Call, shorten
 from autocontext.notes.commands import LONGEST_COMMAND, handles
 from autocontext.notes.notes import is_note_tool
@@ -64,7 +64,7 @@ class _Line(NamedTuple):
 class _Told(NamedTuple):
     """What one answer tells."""
 
-    pieces: Sequence[tuple[int, str]]
+    pieces: Sequence[tuple[Place, str]]
     """Its lines or fields, the best first, each with its place."""
     shown: dict[int, str]
     """What a note says of it, by number of characters."""
@@ -224,7 +224,7 @@ class Deeds:
             pieces = [(at, text if text == call.thing else text.replace(call.thing, "…")) for at, text in pieces]
         return _Told(pieces, {})
 
-    def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[int, str]], longest: int) -> str:
+    def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[Place, str]], longest: int) -> str:
         shown = came_back(pieces, answer, longest)
         if call.starts and (named := next(handles(self._ledger.result_of(call)), None)) and named[0] not in shown:
             named_first = [_naming(*named, pieces, longest), *pieces]
@@ -356,9 +356,9 @@ def _is_error(answer: str) -> bool:
     return len(answer) <= _LONG_ANSWER and ERROR.search(answer) is not None
 
 
-def _naming(handle: str, words: str, pieces: Sequence[tuple[int, str]], longest: int) -> tuple[int, str]:
+def _naming(handle: str, words: str, pieces: Sequence[tuple[Place, str]], longest: int) -> tuple[Place, str]:
     """The piece of an answer with the handle of what was started; only the words with it if the piece is too long."""
-    place, piece = next((piece for piece in pieces if handle in piece[1]), (len(pieces), words))
+    place, piece = next((piece for piece in pieces if handle in piece[1]), ((len(pieces), 0), words))
     return place, piece if len(piece) <= longest else words
 
 
