@@ -30,16 +30,24 @@ from autocontext.text.excerpts import (
     sums_up,
     without_number,
 )
-from autocontext.text.failures import tells_errors
-from autocontext.text.protocol_results import RECORD_KEY, parsed, printed, python_record, said
+from autocontext.text.failures import names_error, tells_errors
+from autocontext.text.protocol_results import (
+    EXIT_KEY,
+    OUTPUT_KEYS,
+    RECORD_KEY,
+    exit_code,
+    is_exit_key,
+    parsed,
+    printed,
+    python_record,
+    said,
+)
 from autocontext.text.rendering import one_line, start_of_word
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
 
 _ENDS = 600
 """Characters at each end of a result in which a program's wrapper prints an exit code."""
-_LONGEST_JSON, _LONGEST_WRAPPED = 50_000, 1_000_000
-"""Characters; a longer result is read as lines, unless an end of it may have an exit code."""
 _READ = 256
 """Results that are kept as they were read, and their lines: the notes of a pass, and of the next, tell the same."""
 _LINES = 8_192
@@ -103,11 +111,10 @@ _HEAD = 3
 
 _OF_A_LIST = re.compile("more|next|trunc|partial|complete", re.IGNORECASE)
 """In the name of a field that says whether a list is whole."""
-_EXIT_KEY = r"(?:exit_?code|return_?code|exit_?status)"
-_BEGINS_WITH_CODE = re.compile(rf"\{{\s*[\"']{_EXIT_KEY}[\"']\s*:\s*(-?\d{{1,9}})\b(?!\.)", re.IGNORECASE)
+_BEGINS_WITH_CODE = re.compile(rf"\{{\s*[\"']{EXIT_KEY}[\"']\s*:\s*(-?\d{{1,9}})\b(?!\.)", re.IGNORECASE)
 """A record that is cut off, or too long to be read."""
 _EXIT = re.compile(
-    rf"(?:^|(?<=>))<{_EXIT_KEY}>\s?(-?\d{{1,9}})\b(?:</[\w-]{{1,40}}>)?"
+    rf"(?:^|(?<=>))<{EXIT_KEY}>\s?(-?\d{{1,9}})\b(?:</[\w-]{{1,40}}>)?"
     r"|^(?:[^\w\s]{1,4} ?)?(?:error[:\]]? ?)?"
     r"(?:(?:\w{1,20} )?(?:command|process|program|script|shell|task|execution|session)(?: [a-z]{1,20}){0,3}? )?"
     r"(?:exit(?:ed(?: with)?(?: code| status)?|(?: with)?(?: code| status)+)[: ]+(-?\d{1,9})"
@@ -128,21 +135,12 @@ _AROUND = Caseless(
     r"|(?:(?:wall|elapsed|real|run)[ -]?time|duration(?:_ms)?|[\w ]{0,40}\bp(?:g?id|ids)): .{0,40})?"
 )
 """A line that may stand around an exit code at an end: tags, brackets, a prompt, what else is known of the process."""
-_EXIT_KEYS = ("exitcode", "returncode", "exitstatus")
-_OUTPUT_KEYS = frozenset({"output", "stdout", "stderr"})
 _HTTP = re.compile(r"\s*HTTP/[\d.]{1,3} ([45]\d\d)\b")
 _TAGS = re.compile(r"</?[A-Za-z][\w-]{0,40}>")
-_WRAPPER = re.compile(
-    r"\b(?:return_?code|exit_?code|exit_?status)\b\W{0,4}0\b|\b(?:output|stdout|stderr)\b:?", re.IGNORECASE
-)
+_WRAPPER = re.compile(rf"\b{EXIT_KEY}\b\W{{0,4}}0\b|\b(?:output|stdout|stderr)\b:?", re.IGNORECASE)
 _SIGN = re.compile("[×\u2190-\u24ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
 """A sign that says something by itself, ✓ or ✗, unlike brackets, rules and boxes."""
-_OF_WRAPPER = ("out", "err", "code", "status")
-"""What is in each word of `_WRAPPER`: the search for it takes ten times as long."""
-_ERROR_KEYS = ("error", "isError", "is_error")
-_SUCCEEDED = re.compile(
-    r"\"(?:ok|success|succeeded)\"\s*:\s*true|\"(?:exit|return)_?(?:code|status)\"\s*:\s*0,?", re.IGNORECASE
-)
+_SUCCEEDED = re.compile(rf"\"(?:ok|success|succeeded)\"\s*:\s*true|\"{EXIT_KEY}\"\s*:\s*0,?", re.IGNORECASE)
 """A field that says of any answer that nothing went wrong."""
 _TELLING_KEY = re.compile(
     r"error|message|msg|detail|reason|status|state|title|name|summary|result|answer|total|count|price|amount|date|number|type|id$",
@@ -279,14 +277,13 @@ def unforged(text: str) -> str:
 def answer_of(block: ToolResultBlock) -> Answer:
     """What the structure of a result says."""
     text, is_error, _ = said(block.text)
-    may_wrap = _may_have_exit(text[:_ENDS]) or _may_have_exit(text[-_ENDS:])
-    record = parsed(text, _LONGEST_WRAPPED if may_wrap else _LONGEST_JSON) or python_record(text)
+    record = parsed(text) or python_record(text)
     status = "error" if block.is_error or is_error else ""
-    if code := (_exit_code(text) if record is None else _code_in(record)) if may_wrap else None:
+    if code := _exit_code(text) if record is None else exit_code(record):
         status = f"exit {code}"
     elif http := _HTTP.match(text):
         status = f"HTTP {http[1]}"
-    elif isinstance(record, dict) and (any(map(record.get, _ERROR_KEYS)) or tells_errors(record.get("errors"))):
+    elif isinstance(record, dict) and (names_error(record) or tells_errors(record.get("errors"))):
         status = "error"
     return Answer(status, _is_empty(text) if record is None else _says_no_value(record))
 
@@ -306,25 +303,9 @@ def _is_around(text: str) -> bool:
     return all(_AROUND.fullmatch(line.strip()) for line in text.split("\n"))
 
 
-def _code_in(record: Any) -> int | None:
-    """The exit code in the record of an output, also in its only part or in one beside the output."""
-    if not isinstance(record, dict):
-        return None
-    parts = [part for part in record.values() if isinstance(part, dict)]
-    told = (part for part in parts if _OUTPUT_KEYS & (part.keys() if len(record) == 1 else record.keys()))
-    codes = (code for part in (record, *told) for key, code in part.items() if type(code) is int and _is_exit_key(key))
-    return next(codes, None)
-
-
-def _may_have_exit(text: str) -> bool:
-    """Whether a text has a word of `_EXIT`: a quick test that rules out most."""
-    lowered = text.lower()
-    return not text.isascii() or "exit" in lowered or "return" in lowered or "rc" in lowered
-
-
 @cached(_READ)
 def _is_json(text: str) -> bool:
-    return parsed(text, _LONGEST_JSON) is not None
+    return len(text) <= LONGEST_TEXT and parsed(text) is not None
 
 
 def _says_no_value(value: Any) -> bool:
@@ -333,7 +314,7 @@ def _says_no_value(value: Any) -> bool:
     while waiting:
         told = waiting.pop()
         if isinstance(told, dict):
-            has_empty_list, wraps = [] in told.values(), not _OUTPUT_KEYS.isdisjoint(told)
+            has_empty_list, wraps = [] in told.values(), not OUTPUT_KEYS.isdisjoint(told)
             waiting += (
                 inside for key, inside in told.items() if not _says_nothing_else(key, inside, has_empty_list, wraps)
             )
@@ -348,22 +329,14 @@ def _says_nothing_else(key: str, value: Any, has_empty_list: bool, wraps: bool) 
     """Whether a field only says that no error occurred, or how long or whole the empty list or output beside it is."""
     if value is False:
         return wraps or ERROR.search(key) is not None or (has_empty_list and _OF_A_LIST.search(key) is not None)
-    return value == 0 and (has_empty_list or _is_exit_key(key))
-
-
-def _is_exit_key(key: str) -> bool:
-    return key.lower().replace("_", "") in _EXIT_KEYS
+    return value == 0 and (has_empty_list or is_exit_key(key))
 
 
 def _is_empty(text: str) -> bool:
     if len(text) > _ENDS:
         return False
-    rest = _EXIT.sub("", text) if _may_have_exit(text) else text
-    rest = _TAGS.sub("", rest) if "<" in rest else rest
-    lowered = rest.lower()
-    if not rest.isascii() or any(word in lowered for word in _OF_WRAPPER):
-        rest = _WRAPPER.sub("", rest)
-    return rest.strip().lower() in ("", "null", "none") or not (any(map(str.isalnum, rest)) or _SIGN.search(rest))
+    rest = _WRAPPER.sub("", _TAGS.sub("", _EXIT.sub("", text)))
+    return rest.strip().lower() in ("null", "none") or not (any(map(str.isalnum, rest)) or _SIGN.search(rest))
 
 
 # ----------------------------------------------------------------------------------------------------------- words
