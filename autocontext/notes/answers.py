@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from autocontext.caches import cached
 from autocontext.messages import ToolResultBlock
+from autocontext.notes.pieces import LONG
 from autocontext.notes.sentences import announces, sentences
-from autocontext.notes.values import LONGEST_LINE, LONGEST_TEXT, find, known_values
+from autocontext.notes.values import KEPT, LONGEST_LINE, LONGEST_TEXT, find, known_values
 from autocontext.text.caseless import Caseless
 from autocontext.text.excerpts import (
     HEADLINE,
@@ -34,6 +35,7 @@ from autocontext.text.failures import names_error, tells_errors
 from autocontext.text.protocol_results import (
     EXIT_KEY,
     OUTPUT_KEYS,
+    READ,
     RECORD_KEY,
     exit_code,
     is_exit_key,
@@ -48,61 +50,48 @@ from autocontext.text.words import terms
 
 _ENDS = 600
 """Characters at each end of a result in which a program's wrapper prints an exit code."""
-_READ = 256
-"""Results that are kept as they were read, and their lines: the notes of a pass, and of the next, tell the same."""
-_LINES = 8_192
-"""Lines of which it is kept whether they say nothing, whether they may give a reason, and their shape."""
 _FIRST_LINES, _LAST_LINES = 20, 40
-"""Lines of a long result that are considered, beside those that look like errors."""
-_MOST_ERRORS = 20
-_ALONE = 2.0
-"""Worth of a line that is like no other in a result whose lines are mostly alike."""
+"""Lines of a long result that are considered, beside as many as the first that look like errors."""
+_APART = 2.0
+"""Worth of a line that is like no other in a result whose lines are mostly alike, and of a line or field that the
+answer before on the same thing does not have: what is so since then."""
 _SHARED = 0.003
 """Share of its worth that remains of a line that other answers of the tool have, too: the head or foot of a page."""
-_CHANGED = 2.0
-"""Worth of a line or field that the answer before on the same thing does not have: what is so since then."""
-_OUTERMOST = 1.0
-"""Worth of a field of the record itself beside those of records in it."""
-_LATE = 0.7
-"""Worth of the last line of what a program printed, beside the first: its summary. What is looked at has none."""
+_IN_PLACE = 0.7
+"""Worth of a line for where it stands: at the end of what a program printed, whose summary it is, beside the first; in
+what is looked at, where it begins a function or class, or names a record."""
 _SUMMARY = 1.5
 """Worth of the last line of what an action printed, if it has a count."""
 _FIRST = 1.2
 """Worth of a first line that is a sentence: what a tool says of all that follows."""
-_EMPHASISED = 3.5
-"""Worth of a statement that its writer set in bold, or as a heading of its own: a report's outcome."""
-_OUTCOME_LINES = 3
-"""Lines before or behind it, at most, in the report."""
-_DEFINED = 0.7
-"""Worth of a line that begins a function or class, or names a record, in what is looked at."""
 _RECORDS = 2
 """Records of a list from which on an answer is one of what was found, whatever the call is named."""
-_EARLY = 0.01
-"""Worth of the first line beside the last, in what is looked at: the best hits of a search come first."""
 _NUMBERED = re.compile(r"^\s{0,9}(\d{1,7})(?:[:\t→]| ?[│|]).*", re.MULTILINE)
+_EMPHASISED = 3.5
+"""Worth of a statement that its writer set in bold, or as a heading of its own: a report's outcome."""
 _EXCEPTION = 4.0
 """Worth of a line with an exception's own type, or below "ERROR:", beside the rest."""
 _OF_BEST = 0.4
 """Least worth of a line of code that is looked at, as a share of the best one's: an import says nothing beside it."""
 _FEW_LINES = 3
-"""Lines; what a result of so few lines says of an error is its reason."""
+"""Lines; what a result of so few lines says of an error is its reason, and a report's outcome has no more before or
+behind it. Another line than the best is quoted only if it is one of so many."""
 _MOST_FIELDS = 200
 """Fields of a JSON text that are considered."""
-_LONGEST_RECORD = 160
-"""Characters of a record that is not cut."""
 _SHORT = 3
 """Characters; so short a line stands in a call by chance."""
 _ECHO = 8
 """Characters of a part of several commands; a line with it is an echo."""
-_OF_ECHO = 0.01
+_LITTLE = 0.01
+"""Worth of an echo, of standing before another field, and of the first line beside the last in what is looked at: the
+best hits of a search come first. A field far behind is still more than an echo."""
 _KEY_WORTH = 0.8
 """Worth of a key that the call does not have, beside the rest: the next call may need it, and nothing else has it."""
-_LEAST_FIELD = 0.02
-"""Worth of a field far behind in its record."""
 _OF_FRAME = 0.2
 """Share of its worth that a line has which says what the text is, and nothing of what it is about."""
-_OF_TASK = 0.5
-"""Share of the words of a line in a report that stand in the call, from which on it only repeats its task."""
+ALIKE = 0.5
+"""Share from which on two texts say the same: the words of a line of a report that stand in the call, whose task it
+repeats; the lines of an answer that stood in the one before."""
 _PARTS = re.compile(r"\s*(?:\|\||&&|[;|\n])\s*")
 _BEFORE = 12
 """Characters before the telling word of a long line that are quoted with it."""
@@ -199,7 +188,7 @@ _FIELD = re.compile(
 )
 """A value of JSON, or a few in a list: which of several failed stands beside a field that says "success"."""
 _KEY = r"\"(?:[^\"\\]|\\.){1,80}\"\s{0,40}:\s{0,40}"
-_RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST_RECORD}}}\}},?|{_FIELD.pattern}")
+_RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{LONG}}}\}},?|{_FIELD.pattern}")
 """A short record is quoted whole, with its name: its fields alone would look like those of the record beside it."""
 _PART_OF = re.compile(r'"(?:[^"\\]|\\.){1,80}": … ')
 """Before a field or record inside of another one: what that is in it."""
@@ -231,12 +220,10 @@ _END_OF_QUOTE = re.compile(
     rf"\"(?=\s*(?:\([^()\"]{{1,40}}\)\s*)?(?:{_LIKE_OURS}|…?\s*(?:exit -?[0-9]+|HTTP [0-9]+|error): \"))"
 )
 _QUOTE = re.compile(r"(\\*)\"")
-_LEAST_SENTENCE = 20
-"""Characters of a sentence that says something without the rest of its line."""
+LEAST_SENTENCE = 20
+"""Characters of a sentence that says something without the rest of its line, and of an answer not told again."""
 _LITTLE_CUT = 1.5
 """The longest line beside the room for it that is cut and not replaced by another one: most of it stays."""
-_NEXT_BEST = 3
-"""Lines that one is looked for among which is not too long."""
 _LIKE_WORDS = 2
 """Words with which rows of a kind begin: the host and port of each answer of a scanner."""
 _SHORT_TEXT, _BESIDE = 40, 2
@@ -303,7 +290,7 @@ def _is_around(text: str) -> bool:
     return all(_AROUND.fullmatch(line.strip()) for line in text.split("\n"))
 
 
-@cached(_READ)
+@cached(READ)
 def _is_json(text: str) -> bool:
     return len(text) <= LONGEST_TEXT and parsed(text) is not None
 
@@ -363,7 +350,7 @@ def telling(
 
     def weighed(worth: float, piece: str) -> float:
         if (item := piece.rstrip(",")) in changed:
-            return worth + _CHANGED * (worth > _OF_ECHO)
+            return worth + _APART * (worth > _LITTLE)
         return worth * (_SHARED if shape_of(item) in beside else 1.0)
 
     if _is_json(text) and (fields := list(_fields(text, call, used))):
@@ -377,7 +364,7 @@ def telling(
     rated = [(weighed(lines.rate(k, used), line), places[k], line) for k, (_, line) in enumerate(lines.said)]
     # An echo of the call only if nothing else came back.
     least = _OF_BEST * max((worth for worth, _, _ in rated), default=0.0)
-    answers = [item for item in rated if item[0] > (least if item[2] in lines.numbered else _OF_ECHO)]
+    answers = [item for item in rated if item[0] > (least if item[2] in lines.numbered else _LITTLE)]
     return _best(answers or rated) or [((0, 0), _without_prompt(text))]
 
 
@@ -446,31 +433,31 @@ class _Lines:
             return _RETURNED + self._by_place(k)
         words = without_number(line) if line in self.numbered else line
         worth = _worth(words, self._call, self._parts, used, reasons=self._reasons)
-        worth += self._by_place(k) * (worth > _OF_ECHO)
-        if worth > _OF_ECHO and k and _HEADER.fullmatch(self.said[k - 1][1]):
+        worth += self._by_place(k) * (worth > _LITTLE)
+        if worth > _LITTLE and k and _HEADER.fullmatch(self.said[k - 1][1]):
             worth += _EXCEPTION
         around = not self._looks and line in self.numbered  # what stands around a change is no answer
         heads = k == self._columns or (k < self._last and _is_head(line))
         if around or heads or (self._is_report and self._repeats_task(line)):
-            worth = min(worth, _OF_ECHO)
-        return worth + _ALONE * (k in self._lonely and worth > _OF_ECHO)
+            worth = min(worth, _LITTLE)
+        return worth + _APART * (k in self._lonely and worth > _LITTLE)
 
     def _repeats_task(self, line: str) -> bool:
         """Whether a line of a report only says what the call asked for."""
         words = frozenset(terms(line))
-        repeats = len(words) >= _LEAST_WRAPPED and len(words & self._asked) >= _OF_TASK * len(words)
+        repeats = len(words) >= _LEAST_WRAPPED and len(words & self._asked) >= ALIKE * len(words)
         return repeats and not STATEMENT.match(line)
 
     def _by_place(self, k: int) -> float:
         """What a line is worth for where it stands, beside its words."""
         line, late = self.said[k][1], k / len(self.said)
         if self._listed:
-            worth = _DEFINED * defines(line) - _EARLY * late
+            worth = _IN_PLACE * defines(line) - _LITTLE * late
         else:  # a report begins with what came of it
-            worth = _LATE * (1 - late if self._is_report else late)
+            worth = _IN_PLACE * (1 - late if self._is_report else late)
         worth += _FIRST * (k == self._first and line.endswith(_ENDS_OF_SENTENCE) and not announces(line))
         worth += _SUMMARY * (k == self._last and self._ends_with_sum)
-        at_end = min(k - self._first, self._last - k) <= _OUTCOME_LINES
+        at_end = min(k - self._first, self._last - k) <= _FEW_LINES
         return worth + _EMPHASISED * (at_end and not self._listed and STATEMENT.match(line) is not None)
 
 
@@ -507,7 +494,7 @@ def _rules_columns(line: str) -> bool:
     return not line.strip(_RULE) and _BETWEEN_COLUMNS.search(line) is not None
 
 
-@cached(_READ)
+@cached(READ)
 def lines_and_fields(text: str) -> frozenset[str]:
     """The lines or fields of a result that `telling` chooses from, without a comma at the end: the last has none."""
     text = _unwrapped(text)
@@ -515,14 +502,14 @@ def lines_and_fields(text: str) -> frozenset[str]:
     return frozenset(piece.rstrip(",") for piece in fields or [line for _, line in _lines(text)])
 
 
-@cached(_LINES)
+@cached(KEPT)
 def shape_of(line: str) -> str:
     """A line that measures the tool's own work, without the figure: "Wall time: 0.05 seconds" heads every answer."""
     measure = MEASURE.fullmatch(line)
     return line if measure is None or _word_of_error(line) else measure[1]
 
 
-@cached(_READ)
+@cached(READ)
 def _lines_of_files(text: str) -> frozenset[str]:
     """The lines of a text that a tool has numbered: with a number that follows the one above, or is followed below."""
     matches = list(_NUMBERED.finditer(text, 0, LONGEST_TEXT))
@@ -549,7 +536,7 @@ def _best(rated: Iterable[tuple[float, Place, str]]) -> list[tuple[Place, str]]:
     return [(place, text) for worth, place, text in ordered if worth > 0 and text]
 
 
-@cached(_READ)
+@cached(READ)
 def _lines(text: str) -> tuple[tuple[int, str], ...]:
     """The lines at both ends of a text and those between that tell something, each with its place, on one line."""
     if len(text) <= LONGEST_TEXT:
@@ -560,7 +547,7 @@ def _lines(text: str) -> tuple[tuple[int, str], ...]:
         lines = [*enumerate(first), *enumerate(text[-LONGEST_TEXT:].split("\n")[1:], len(first) + _BESIDE)]
     if len(lines) > _FIRST_LINES + _LAST_LINES:
         between = lines[_FIRST_LINES:-_LAST_LINES]
-        errors = [line for line in between if ERROR.search(line[1], 0, LONGEST_LINE)][-_MOST_ERRORS:]
+        errors = [line for line in between if ERROR.search(line[1], 0, LONGEST_LINE)][-_FIRST_LINES:]
         lonely = alone([line for _, line in lines])
         telling = {*errors, *(lines[k] for k in lonely)} & {*between}
         lines = [*lines[:_FIRST_LINES], *sorted(telling), *lines[-_LAST_LINES:]]
@@ -594,7 +581,7 @@ def _squeezed(text: str) -> str:
     return " ".join(one_line(text).split())
 
 
-@cached(_LINES)
+@cached(KEPT)
 def _word_of_error(line: str) -> tuple[int, int] | None:
     """Where the first word of an error stands in a line; cached, since each note of each pass rates the lines anew."""
     found = ERROR.search(line)
@@ -613,7 +600,7 @@ def _worth(line: str, call: str, parts: Sequence[str], used: Used, *, reasons: f
         return 0.0
     repeats = any(part in line for part in parts) and not _word_of_error(line[:LONGEST_LINE])
     if repeats or (len(line) > _SHORT and line in call):
-        return _OF_ECHO
+        return _LITTLE
     worth = 0.3 + 0.5 * (len(line) >= 12) + 0.3 * any(map(str.isdigit, line))
     if _word_of_error(line[:LONGEST_LINE]):
         worth += _EXCEPTION if reasons and _IS_EXCEPTION.match(line) else reasons
@@ -621,7 +608,7 @@ def _worth(line: str, call: str, parts: Sequence[str], used: Used, *, reasons: f
     return worth * (_OF_FRAME if _FRAME.match(line) or IMPORT.match(line) else 1.0)
 
 
-@cached(_LINES)
+@cached(KEPT)
 def _says_nothing(line: str) -> bool:
     if not any(map(str.isalnum, line)) or _SAYS_NOTHING.fullmatch(line) or _PROGRESS.search(line):
         return True
@@ -653,19 +640,19 @@ def _fields(text: str, call: str = "", used: Used = lambda _: 0.0) -> Iterator[t
         if field["key"] is None:
             worths = [_worth_of_field(part, used) for part in _FIELD.finditer(field.group())]
         elif _is_said(field, call):
-            worths = [_OF_ECHO]
+            worths = [_LITTLE]
         else:
             worths = [_worth_of_field(field, used) + _KEY_WORTH * (RECORD_KEY.search(field["key"]) is not None)]
-            worths[0] += _OUTERMOST * (worths[0] > 0 and len(opened) <= bool(inside))
+            worths[0] += worths[0] > 0 and len(opened) <= bool(inside)
         if (worth := max(worths, default=0.0)) > 0:
-            late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
+            late = worth if worth == _LITTLE else max(2 * _LITTLE, worth - _LITTLE * i)
             is_named = field["key"] is None and field.group().startswith('"')
             name = "" if is_named else next((key for key, _ in reversed(opened) if key), "")
             said = f'"{name}": … ' * bool(name) + one_line(field.group()[: 10 * LONGEST_LINE])
             yield late, (place, record), said
 
 
-@cached(_READ)
+@cached(READ)
 def _has_lists_of_values(text: str) -> bool:
     """Whether a JSON text holds something beside its fields: without a mark they would seem to be all of it."""
     return any(map(str.isalnum, _NOTHING.sub("", _KEYS.sub("", _FIELD.sub("", text)))))
@@ -685,7 +672,7 @@ def _worth_of_field(field: re.Match[str], used: Used) -> float:
     if not value or (value == "false" and ERROR.search(field["key"])) or (is_list and not any(map(str.isalnum, value))):
         return 0.0
     if _SUCCEEDED.match(field.group()):
-        return _OF_ECHO
+        return _LITTLE
     worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value and not is_list)
     worth += 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, LONGEST_LINE)))
     return worth + used(known_values(value[:LONGEST_LINE]))
@@ -702,7 +689,7 @@ def came_back(pieces: Sequence[tuple[Place, str]], answer: Answer, characters: i
     place, first = pieces[0]
     if len(first) > characters and _RECORD.fullmatch(first):
         first = first.removeprefix(_part_of(first))
-    end = max(first.rfind(sign, _LEAST_SENTENCE, characters) for sign in (". ", "。"))
+    end = max(first.rfind(sign, LEAST_SENTENCE, characters) for sign in (". ", "。"))
     little_over = len(first) <= _LITTLE_CUT * characters and (sums_up(first) or _BEGINS_JSON.match(first)) and end < 0
     if len(first) > characters and not (
         little_over or answer.status or _word_of_error(first) or STATEMENT.match(first)
@@ -710,7 +697,7 @@ def came_back(pieces: Sequence[tuple[Place, str]], answer: Answer, characters: i
         if end > 0:
             first = first[: end + 1] + "…"
         else:  # a whole line tells more than the beginning of one, but a failure may not stand for what came back
-            short = (piece for piece in pieces[:_NEXT_BEST] if 0 < len(piece[1]) <= characters)
+            short = (piece for piece in pieces[:_FEW_LINES] if 0 < len(piece[1]) <= characters)
             place, first = next((piece for piece in short if not _word_of_error(piece[1])), pieces[0])
     chosen = {place: _cut(first, characters)}
     _add_beside(chosen, pieces, characters - len(chosen[place]))

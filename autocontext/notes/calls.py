@@ -20,6 +20,8 @@ from autocontext.caches import cached
 from autocontext.messages import ToolUseBlock
 from autocontext.notes.answers import Answer
 from autocontext.notes.commands import LONGEST_COMMAND, places_of, starts
+from autocontext.notes.pieces import LONG
+from autocontext.notes.values import LONGEST_TEXT, LONGEST_VALUE
 from autocontext.plan import is_plan_call, lists_steps
 from autocontext.text.protocol_results import RECORD_KEY
 from autocontext.text.rendering import LONGEST_NAME, one_line, start_of_word, tool_name
@@ -111,13 +113,8 @@ MOST_MESSAGES = 400
 """Newest messages among which answers to the user, and the end of something, are looked for."""
 _LONGEST = 240
 """Characters of a label."""
-_LONGEST_PATH = 200
 _SHORT = 60
 """Characters of an argument that belongs to the label; a longer one is content."""
-_NEW = 160
-"""Characters of the line that shows what is written."""
-_MOST_TEXT = 40_000
-"""Characters of arguments that are compared to find equal calls, and searched for what is written."""
 _TAG = re.compile(r"\s*</?[\w-]{1,60}>\s*")
 _LINE_ENDS = ",;"
 _LEAST_NEW = 2
@@ -185,7 +182,7 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
 
 def digest_of(arguments: Mapping[str, Any]) -> int:
     """Equal for equal arguments, in whatever order."""
-    text = repr(sorted(arguments.items(), key=itemgetter(0)))[:_MOST_TEXT]
+    text = repr(sorted(arguments.items(), key=itemgetter(0)))[:LONGEST_TEXT]
     return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
@@ -209,7 +206,7 @@ def path_of(arguments: Mapping[str, Any]) -> str:
     for key in PATH_KEYS:
         value = arguments.get(key)
         if isinstance(value, str) and value.strip():
-            return " ".join(value.split())[:_LONGEST_PATH]
+            return " ".join(value.split())[:LONGEST_VALUE]
     return ""
 
 
@@ -224,7 +221,7 @@ def thing_of(arguments: Mapping[str, Any]) -> str:
 def files_of_patch(arguments: Mapping[str, Any]) -> list[str]:
     """The files in a patch among the arguments."""
     patch = next((v for v in arguments.values() if isinstance(v, str) and v.lstrip().startswith(_PATCH)), "")
-    return list(dict.fromkeys(_PATCHED_FILE.findall(patch[:_MOST_TEXT])))
+    return list(dict.fromkeys(_PATCHED_FILE.findall(patch[:LONGEST_TEXT])))
 
 
 def label_of(arguments: Mapping[str, Any]) -> str:
@@ -328,7 +325,7 @@ def new_text(arguments: Mapping[str, Any]) -> str:
     texts = list(_texts(arguments))
     replaces = any(_REPLACING_KEY.search(key) for key, _ in texts)
     for key, text in texts:
-        lines = text[:_MOST_TEXT].splitlines()
+        lines = text[:LONGEST_TEXT].splitlines()
         if _REPLACED_KEY.search(key):
             replaced += lines
             removed += lines if replaces else []
@@ -345,7 +342,7 @@ def new_text(arguments: Mapping[str, Any]) -> str:
     new = _others(written, replaced, _LINE_ENDS) or _others(written, replaced)
     new = new or [f"- {line.strip()}" for line in _others(removed, written)]
     line = next((line for line in new if not _DULL.match(line.lstrip("+- "))), new[0] if new else "")
-    short = _short_line(line, _NEW)
+    short = _short_line(line, LONG)
     return short if len(new) < 2 or short.endswith("…") else f"{short}…"
 
 
@@ -412,7 +409,7 @@ def writes(command: str) -> bool:
 @cached(1024)
 def words_of(tool: str) -> tuple[str, ...]:
     """The words of a tool's own name, in lower case; what stands before "__" or "." is a server's."""
-    own = re.split(r"__|\.", tool[:_LONGEST_PATH])[-1]
+    own = re.split(r"__|\.", tool[:LONGEST_VALUE])[-1]
     return tuple(word.lower() for word in _WORDS.findall(own))
 
 

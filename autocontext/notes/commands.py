@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Any
 
+from autocontext.notes.pieces import LONG
 from autocontext.text.rendering import one_line
 
 LONGEST_COMMAND = 4_000
 """Characters of a command, and of the answer to a start, that are read; a longer command counts as doing."""
-_LONGEST = 160
-"""Characters of a command that says where the agent is."""
 _SEPARATOR = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'[^']*')|&&|\|\||[;\n]", re.DOTALL)
 """What stands between two commands, or a text in quotes, in which it does not."""
 _PLACES = {
@@ -162,16 +161,16 @@ def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tu
     texts = (command or next((v for v in arguments.values() if isinstance(v, str)), ""))[:LONGEST_COMMAND]
     found: list[tuple[str, str]] = []
     for part in _commands(texts):
-        moves = [kind for kind, move in _PLACES.items() if len(part) <= _LONGEST and move.fullmatch(part)]
+        moves = [kind for kind, move in _PLACES.items() if len(part) <= LONG and move.fullmatch(part)]
         left = [kind for kind, leave in _LEAVES.items() if command and leave.fullmatch(part)]
         found += [(kind, one_line(part)) for kind in moves] or [(kind, "") for kind in left]
     if _LEAVES_HOST.fullmatch(command):
         found.append(("host", ""))
     url = arguments.get("url")
-    if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(f"{tool} {arguments.get('action', '')}"):
+    if isinstance(url, str) and len(url) <= LONG and _BROWSES.search(f"{tool} {arguments.get('action', '')}"):
         found.append(("page", one_line(url)))
     folder = next((v for k in _FOLDERS if isinstance(v := arguments.get(k), str)), "")
-    if command and 0 < len(folder) <= _LONGEST:
+    if command and 0 < len(folder) <= LONG:
         found.insert(0, ("folder of one call", f"workdir {one_line(folder)}"))
     return tuple(found)
 

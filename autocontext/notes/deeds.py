@@ -14,7 +14,18 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.notes.answers import Answer, Place, came_back, lines_and_fields, quoted, shape_of, telling, unforged
+from autocontext.notes.answers import (
+    ALIKE,
+    LEAST_SENTENCE,
+    Answer,
+    Place,
+    came_back,
+    lines_and_fields,
+    quoted,
+    shape_of,
+    telling,
+    unforged,
+)
 from autocontext.notes.calls import AROUND, Call, shorten
 from autocontext.notes.commands import LONGEST_COMMAND, handles
 from autocontext.notes.notes import is_note_tool
@@ -30,8 +41,6 @@ _ANSWERS = 4
 """Most answers of equal calls that are told."""
 _NEAR = 4
 """Calls of a tool before and after one, among which another with other arguments is looked for."""
-_ALIKE = 0.5
-"""Share of an answer that stood in the one before, from which on the rest is what has changed."""
 _SHORT_NAME = 12
 """Characters; a longer name of what a call is about is left out of its answer."""
 _LIKE_A_LIST = re.compile(r"; | \(\d+ with[^()]*\)$")
@@ -39,8 +48,6 @@ _LIKE_A_LIST = re.compile(r"; | \(\d+ with[^()]*\)$")
 _SHORT_ANSWER, _LONG_ANSWER = 40, 1_500
 """Characters of an answer that is quoted of such a call; in one longer than the second, a word of an error is a part of
 what was read."""
-_LEAST_AGAIN = 20
-"""Characters of an answer that is not told again."""
 _FOLDER = re.compile(r"cd \S{1,200} *(?:&&|;) *(?=\S)")
 """The head that many commands share."""
 
@@ -260,7 +267,7 @@ class Deeds:
         if before is None or not 0 < before.result <= call.result + AROUND:
             return frozenset()
         now, then = map(self._lines_of, (call, before))
-        if len(now & then) < _ALIKE * len(now):
+        if len(now & then) < ALIKE * len(now):
             return frozenset()
         known = {*map(without_ids, map(shape_of, then))}
         changed = (line for line in now - then if line.startswith('"') or without_ids(shape_of(line)) not in known)
@@ -347,7 +354,7 @@ class Deeds:
         for group in groups:
             head, answer, then = self._parts(group, thing="" if alone else thing)
             before = told.setdefault((group.newest.name, answer), group.newest.number)
-            again = before != group.newest.number and len(answer) >= _LEAST_AGAIN
+            again = before != group.newest.number and len(answer) >= LEAST_SENTENCE
             yield f"{head}{f'as m{before}' if again and _is_phrase(answer) else answer}{then}"
 
 

@@ -10,7 +10,8 @@ from autocontext.caches import cached
 from autocontext.text.rendering import printable, start_of_word
 
 LONG = 160
-"""Characters; a longer line is quoted in part, around the value."""
+"""Characters; what is longer is quoted in part: a line around a value, a record, what is written. A longer command does
+not say where the agent is."""
 _PIECE = 90
 """Least characters of such a part."""
 _LEAST_REST = 60

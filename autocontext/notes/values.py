@@ -14,8 +14,8 @@ from typing import Any
 from autocontext.caches import cached
 from autocontext.messages import leaves
 
-_LONGEST = 200
-"""Characters; a longer run without a break is encoded data."""
+LONGEST_VALUE = 200
+"""Characters; a longer run without a break is encoded data, a longer argument a document."""
 LONGEST_TEXT = 64_000
 """Characters of one text that are searched: its head, its tail, and slices between."""
 _SLICES = 8
@@ -37,10 +37,10 @@ _WORD = re.compile(rf"[^\W{_CJK}]")
 _END_OF_RUN = re.compile(rf"[^\W{_CJK}]*+")
 _ELEMENT = re.compile(r"\[ref=\w{1,20}\]")
 """The number of an element in a browser's page; the next page has others."""
-_ARGUMENT = 200
-"""Characters; a longer argument is a document, not a value."""
 LONGEST_LINE = 400
 """Characters of a line that are considered; the values of texts up to this length are kept of many, else of few."""
+KEPT = 8_192
+"""Lines, and other readings of parts of messages, that are kept for the next note, and of the next pass."""
 
 
 def find(value: str, text: str, start: int = 0) -> int:
@@ -75,7 +75,7 @@ def known_values(text: str) -> frozenset[str]:
     return (_values_of_line if len(text) <= LONGEST_LINE else _values_of_text)(text)
 
 
-@cached(8_192)
+@cached(KEPT)
 def _values_of_line(line: str) -> frozenset[str]:
     return frozenset(values_in(line))
 
@@ -90,7 +90,7 @@ def argument_values(value: Any) -> set[str]:
     values: set[str] = set()
     for text in leaves(value):
         whole = text.strip()
-        if len(whole) <= _ARGUMENT and "\n" not in whole and _says_something(whole):
+        if len(whole) <= LONGEST_VALUE and "\n" not in whole and _says_something(whole):
             values.add(whole)
         values |= known_values(text)
     return values
@@ -121,7 +121,7 @@ def _pieces(text: str) -> Iterator[str]:
 @cached(16_384)
 def _names(run: str) -> tuple[str, ...]:
     """The values in a run of characters without a break."""
-    if len(run) > _LONGEST:
+    if len(run) > LONGEST_VALUE:
         return ()
     if run.isascii() or not _CJK_CHARACTER.search(run):
         return _token(run)

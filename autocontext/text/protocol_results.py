@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from autocontext.caches import cached
 from autocontext.messages import leaves
 
-_READ = 256
+READ = 256
 """Answers that are kept as they were read: each pass looks at those in view, and each note tells them."""
 _LONGEST = 1_000_000
 """Characters; a longer answer is not opened."""
@@ -93,7 +93,7 @@ class Said(NamedTuple):
     """Whether nothing else stood beside them."""
 
 
-@cached(_READ)
+@cached(READ)
 def said(text: str) -> Said:
     """The words inside an answer of the protocol, those of several blocks a line each; any other text as it is."""
     is_error, whole = False, True
@@ -105,7 +105,7 @@ def said(text: str) -> Said:
     return Said(text, is_error, whole)
 
 
-@cached(_READ)
+@cached(READ)
 def printed(text: str) -> str:
     """What a program printed, out of a result that wraps it in a record or an element; any other text as `said` has it.
 
