@@ -359,7 +359,7 @@ def telling(
             line, record = max(best)[0]
             best.append(((line, record + 1), ""))
         return best
-    lines = _Lines(_lines(text), _lines_of_files(text), call, failed=bool(answer.status), looks=looks)
+    lines = _Lines(text, call, failed=bool(answer.status), looks=looks)
     places = _places(lines.said)
     rated = [(weighed(lines.rate(k, used), line), places[k], line) for k, (_, line) in enumerate(lines.said)]
     # An echo of the call only if nothing else came back.
@@ -391,39 +391,43 @@ def _without_prompt(text: str) -> str:
 class _Lines:
     """The lines of one result, each with its place in it."""
 
-    def __init__(
-        self, lines: Sequence[tuple[int, str]], numbered: Container[str], call: str, *, failed: bool, looks: bool
-    ) -> None:
-        """`numbered`: lines of a file that the tool has numbered."""
-        self.said = [(place, _statement(line, more=k < len(lines) - 1)) for k, (place, line) in enumerate(lines)]
-        self.numbered = numbered
-        self._call, self._parts, self._looks = call, _parts(call), looks
-        self._lonely = alone([line for _, line in lines])
-        told = [k for k, (_, line) in enumerate(lines) if line]
+    def __init__(self, text: str, call: str, *, failed: bool, looks: bool) -> None:
+        lines = [line for _, line in _lines(text)]
+        self.said = [(place, _statement(line, more=k < len(lines) - 1)) for k, (place, line) in enumerate(_lines(text))]
+        self.numbered = _lines_of_files(text)
+        """Those that the tool has numbered, as lines of a file."""
+        parts = _PARTS.split(call.strip())
+        self._call, self._looks = call, looks
+        self._parts = [part for part in parts if len(part) >= _ECHO] if len(parts) > 1 else []
+        """The longer ones of several commands in the call."""
+        self._lonely = alone(lines)
+        told = [k for k, line in enumerate(lines) if line]
         self._first, self._last = (told[0], told[-1]) if told else (-1, -1)
-        rules = (k for k in told if k and _rules_columns(lines[k][1]))
+        rules = [k for k in told if k and not lines[k].strip(_RULE)]
+        columns = (k - 1 for k in rules if k < self._last and _BETWEEN_COLUMNS.search(lines[k]))
         # The names of columns alone would read as if there were no rows.
-        self._columns = next((k - 1 for k in rules if k < self._last and not _rules_columns(lines[k + 1][1])), -1)
-        above = {k - 1 for k in told if k and not lines[k][1].strip(_RULE)}
-        figures = {k for k in told if _FIGURE.fullmatch(lines[k][1])}
-        others = [k for k in told if not (k in above or k in figures or _is_no_value(lines[k][1]))]
+        self._columns = next((k for k in columns if not _rules_columns(lines[k + 2])), -1)
+        above = {k - 1 for k in rules}
+        figures = {k for k in told if _FIGURE.fullmatch(lines[k])}
+        others = [k for k in told if not (k in above or k in figures or _is_no_value(lines[k]))]
         # Some clients print no rule below a column's name.
-        is_name = not above and len(others) == 1 and len(lines[others[0]][1].split()) <= _LIKE_WORDS
+        is_name = not above and len(others) == 1 and len(lines[others[0]].split()) <= _LIKE_WORDS
         self._figures = figures if not others or (is_name and others[0] < min(figures, default=0)) else set[int]()
         if self._figures:  # a verdict says what the number beside it is of
-            self._figures |= {k for k in told if k not in above and _is_verdict(lines[k][1])}
+            self._figures |= {k for k in told if k not in above and _is_verdict(lines[k])}
         # What was found is listed best first; the outcome of an action stands last, but a refusal says so first.
         # So does a report, which begins with a heading: records and what failed on the way are of its many lines.
-        self._is_report = bool(told) and is_heading(lines[told[0]][1])
+        self._is_report = bool(told) and is_heading(lines[told[0]])
         self._asked = frozenset(terms(call) if self._is_report else ())
-        self._listed = looks or (not self._is_report and sum(begins_record(line) for _, line in lines) >= _RECORDS)
+        self._listed = looks or (not self._is_report and sum(map(begins_record, lines)) >= _RECORDS)
         few = len(lines) <= _FEW_LINES
         self._reasons = 2.5 if failed or few else 0.0 if self._listed or self._is_report else 1.0
+        """What a word of an error is worth."""
         self._ends_with_sum = (
             not self._listed
-            and sums_up(lines[self._last][1])
-            and not _is_entry([line for _, line in lines], self._last)
-            and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for _, line in lines)
+            and sums_up(lines[self._last])
+            and not _is_entry(lines, self._last)
+            and not any(_HEADER.fullmatch(line) or _IS_EXCEPTION.match(line) for line in lines)
         )
 
     def rate(self, k: int, used: Used) -> float:
@@ -431,8 +435,7 @@ class _Lines:
         line = self.said[k][1]
         if k in self._figures:
             return _RETURNED + self._by_place(k)
-        words = without_number(line) if line in self.numbered else line
-        worth = _worth(words, self._call, self._parts, used, reasons=self._reasons)
+        worth = self._by_words(without_number(line) if line in self.numbered else line, used)
         worth += self._by_place(k) * (worth > _LITTLE)
         if worth > _LITTLE and k and _HEADER.fullmatch(self.said[k - 1][1]):
             worth += _EXCEPTION
@@ -441,6 +444,19 @@ class _Lines:
         if around or heads or (self._is_report and self._repeats_task(line)):
             worth = min(worth, _LITTLE)
         return worth + _APART * (k in self._lonely and worth > _LITTLE)
+
+    def _by_words(self, line: str, used: Used) -> float:
+        """What a line is worth for its words; 0 if it is no answer."""
+        if _says_nothing(line):
+            return 0.0
+        error = _word_of_error(line[:LONGEST_LINE])
+        if (not error and any(part in line for part in self._parts)) or (len(line) > _SHORT and line in self._call):
+            return _LITTLE
+        worth = 0.3 + 0.5 * (len(line) >= 12) + 0.3 * any(map(str.isdigit, line))
+        if error:
+            worth += _EXCEPTION if self._reasons and _IS_EXCEPTION.match(line) else self._reasons
+        worth += used(known_values(line[:LONGEST_LINE]))
+        return worth * (_OF_FRAME if _FRAME.match(line) or IMPORT.match(line) else 1.0)
 
     def _repeats_task(self, line: str) -> bool:
         """Whether a line of a report only says what the call asked for."""
@@ -553,21 +569,18 @@ def _lines(text: str) -> tuple[tuple[int, str], ...]:
         lines = [*lines[:_FIRST_LINES], *sorted(telling), *lines[-_LAST_LINES:]]
     # What a progress bar has overwritten was never there to stay.
     told = ((i, _squeezed(line.rstrip("\r").rpartition("\r")[2][: 10 * LONGEST_LINE])) for i, line in lines)
-    return tuple(_sentences(told))
+    return _sentences(told)
 
 
-def _sentences(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def _sentences(lines: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
     """Lines, those joined over which a sentence of prose runs: its first half alone may say the opposite."""
-    place, whole = -1, ""
-    for i, line in lines:
-        if i == place + 1 and _goes_on(whole, line):
-            place, whole = i, f"{whole} {line}"
-            continue
-        if place >= 0:
-            yield place, whole
-        place, whole = i, line
-    if place >= 0:
-        yield place, whole
+    whole: list[tuple[int, str]] = []
+    for place, line in lines:
+        joined = line
+        if whole and place == whole[-1][0] + 1 and _goes_on(whole[-1][1], line):
+            joined = f"{whole.pop()[1]} {line}"
+        whole.append((place, joined))
+    return tuple(whole)
 
 
 def _goes_on(line: str, below: str) -> bool:
@@ -586,26 +599,6 @@ def _word_of_error(line: str) -> tuple[int, int] | None:
     """Where the first word of an error stands in a line; cached, since each note of each pass rates the lines anew."""
     found = ERROR.search(line)
     return found.span() if found else None
-
-
-def _parts(call: str) -> list[str]:
-    """The longer ones of several commands in a call."""
-    parts = _PARTS.split(call.strip())
-    return [part for part in parts if len(part) >= _ECHO] if len(parts) > 1 else []
-
-
-def _worth(line: str, call: str, parts: Sequence[str], used: Used, *, reasons: float) -> float:
-    """How much a line tells, 0 if it is no answer; `reasons` is what a word of an error is worth."""
-    if _says_nothing(line):
-        return 0.0
-    repeats = any(part in line for part in parts) and not _word_of_error(line[:LONGEST_LINE])
-    if repeats or (len(line) > _SHORT and line in call):
-        return _LITTLE
-    worth = 0.3 + 0.5 * (len(line) >= 12) + 0.3 * any(map(str.isdigit, line))
-    if _word_of_error(line[:LONGEST_LINE]):
-        worth += _EXCEPTION if reasons and _IS_EXCEPTION.match(line) else reasons
-    worth += used(known_values(line[:LONGEST_LINE]))
-    return worth * (_OF_FRAME if _FRAME.match(line) or IMPORT.match(line) else 1.0)
 
 
 @cached(KEPT)
@@ -702,27 +695,25 @@ def came_back(pieces: Sequence[tuple[Place, str]], answer: Answer, characters: i
     chosen = {place: _cut(first, characters)}
     _add_beside(chosen, pieces, characters - len(chosen[place]))
     places = sorted(chosen)
-    stretches = [[chosen[places[0]]]]
-    for before, place in pairwise(places):
-        part = _part_of(chosen[place])
-        # Once of what follows.
-        piece = chosen[place].removeprefix(part) if chosen[before].startswith(part) else chosen[place]
-        if place[0] == before[0] + 1:
-            stretches[-1].append(piece)
-        else:
-            stretches.append([piece])
     several = _of_several(pieces, chosen)
     told = {piece for place, piece in pieces if place in chosen}
     others = [place for place, piece in pieces if piece not in told]
     head = "… " if any(other < places[0] for other in others) else ""
     tail = " …" if any(other > places[-1] for other in others) else ""
-    if all(_BEGINS_JSON.match(piece) for _, piece in pieces if piece):  # one line of JSON may be an example in a text
-        shown = _END_OF_QUOTE.sub(r"\\\g<0>", " … ".join(map(" ".join, stretches)).rstrip(","))
+    # One line of JSON may be an example in a text, whose lines stand in quotes of their own: two rows are no sentence.
+    is_json = all(_BEGINS_JSON.match(piece) for _, piece in pieces if piece)
+    shown = chosen[places[0]] if is_json else quoted(chosen[places[0]])
+    for before, place in pairwise(places):
+        part = _part_of(chosen[place])  # told once of what follows
+        piece = chosen[place].removeprefix(part) if chosen[before].startswith(part) else chosen[place]
+        shown += " " if place[0] == before[0] + 1 else " … "
+        shown += piece if is_json else quoted(piece)
+    if not is_json:
+        shown = f"{head}{shown}{tail}"
+    else:
+        shown = _END_OF_QUOTE.sub(r"\\\g<0>", shown.rstrip(","))
         if head or tail or len(chosen) > 1 or not (shown.startswith("{") and shown.endswith("}")):
             shown = f"{{{head}{shown}{tail}}}"
-    else:  # each line in quotes of its own: two rows are not one, and no sentence
-        shown = " … ".join(" ".join(map(quoted, lines)) for lines in stretches)
-        shown = f"{head}{shown}{tail}"
     return (f"{answer.status}: " if answer.status else "") + shown + several
 
 

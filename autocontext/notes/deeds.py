@@ -86,12 +86,8 @@ class Deeds:
         `known`: the messages whose calls may be mentioned beside those in `only`; None for all.
         """
         self._ledger, self._width, self._known = ledger, width, known
-        # By the identities of calls: a note asks for each of them some ten times.
         self.width: dict[int, int] = {}
-        """By the newest of equal calls."""
-        self._shorts: dict[tuple[object, ...], str] = {}
-        self._lines: dict[tuple[int, int, int, str], _Line] = {}
-        """By the newest of equal calls, their number, the characters and the thing."""
+        """By the identity of the newest of equal calls."""
         calls = ledger.calls_in(only)
         notes = set(filter(is_note_tool, {call.name for call in calls}))
         self.calls = [call for call in calls if call.name not in notes]
@@ -161,14 +157,6 @@ class Deeds:
     def _parts(self, group: Group, longest: int = 0, thing: str = "") -> _Line:
         call = group.newest
         longest = longest or self.width.get(id(call), self._width)
-        key = id(call), len(group.calls), longest, thing
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = self._line(group, longest, thing)
-        return line
-
-    def _line(self, group: Group, longest: int, thing: str) -> _Line:
-        call = group.newest
         is_label = bool(call.new) and call.new.rstrip("…") in call.label  # then it is not said twice
         label = self.label(call, longest * (1 + is_label), thing=thing)
         new = "" if is_label else shorten(call.new, longest)
@@ -301,13 +289,6 @@ class Deeds:
         The last answer that reads like an error without a mark is quoted, since the name alone would say that all went
         well, and then what the newest call brought, since the error alone would say that nothing did.
         """
-        key = about, *map(id, calls)
-        short = self._shorts.get(key)
-        if short is None:
-            short = self._shorts[key] = self._in_short(about, calls)
-        return short
-
-    def _in_short(self, about: str, calls: Sequence[Call]) -> str:
         alone = len(calls) == 1
         times = _listed(about) + ("" if alone else f" {len(calls)}x")
         answers = [call.answer for call in calls if call.answer is not None]
