@@ -233,13 +233,11 @@ def label_of(arguments: Mapping[str, Any]) -> str:
         return _short_line(" ".join(filter(None, (path, *_details(arguments), *_flags(arguments)))), _LONGEST)
     if patched := files_of_patch(arguments):
         return _short_line(", ".join(patched), _LONGEST)
-    texts = [(k, str(v).strip()) for k, v in arguments.items() if _is_plain(v) and str(v).strip()]
-    main = [v for key in _MAIN_ARGUMENTS for k, v in texts if k == key][:1]
-    rest = [v for _, v in texts if [v] != main]
+    texts = {k: text for k, v in arguments.items() if _is_plain(v) and (text := str(v).strip())}
+    main = next((texts[key] for key in (*_MAIN_ARGUMENTS, *texts) if key in texts), "")
     inside = [_inside(k, v) for k, v in arguments.items() if _is_filled(v)]
-    first = main or rest[:1]
-    others = [v for v in (*rest, *inside) if v and v not in first and len(v) <= _SHORT and "\n" not in v]
-    return _short_line(", ".join([*map(_first_line, first), *others, *_flags(arguments)]), _LONGEST)
+    others = [v for v in (*texts.values(), *inside) if v != main and len(v) <= _SHORT and "\n" not in v]
+    return _short_line(", ".join(filter(None, (_first_line(main), *others, *_flags(arguments)))), _LONGEST)
 
 
 def _first_line(text: str) -> str:

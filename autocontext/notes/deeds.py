@@ -60,23 +60,6 @@ class Group(NamedTuple):
     """The call that stands for all."""
 
 
-class _Line(NamedTuple):
-    """The parts of a line about calls, in the order in which they stand there."""
-
-    head: str
-    answer: str
-    then: str
-
-
-class _Told(NamedTuple):
-    """What one answer tells."""
-
-    pieces: Sequence[tuple[Place, str]]
-    """Its lines or fields, the best first, each with its place."""
-    shown: dict[int, str]
-    """What a note says of it, by number of characters."""
-
-
 class Deeds:
     """The calls in some messages of a history, and the lines about them."""
 
@@ -154,7 +137,8 @@ class Deeds:
         """What the calls did and what came back; label, new text and answer take at most `longest` characters each."""
         return "".join(self._parts(group, longest, thing))
 
-    def _parts(self, group: Group, longest: int = 0, thing: str = "") -> _Line:
+    def _parts(self, group: Group, longest: int = 0, thing: str = "") -> tuple[str, str, str]:
+        """The calls, what came back, and what was done since."""
         call = group.newest
         longest = longest or self.width.get(id(call), self._width)
         is_label = bool(call.new) and call.new.rstrip("…") in call.label  # then it is not said twice
@@ -162,7 +146,7 @@ class Deeds:
         new = "" if is_label else shorten(call.new, longest)
         times = f" {len(group.calls)}x" if len(group.calls) > 1 else ""
         what = " ".join(filter(None, (call.name, label, quoted(new) if new and new not in label else "")))
-        return _Line(f"m{call.number} {what}{times} -> ", self._answers(group, longest), self._then(call))
+        return f"m{call.number} {what}{times} -> ", self._answers(group, longest), self._then(call)
 
     def _then(self, call: Call) -> str:
         """The newest call that did something with what this one looked at: its answer may not hold any more."""
@@ -198,12 +182,15 @@ class Deeds:
         answer = call.answer
         if answer is None:
             return "no answer yet"
-        told = self._ledger.read_later(("told", call), call.result, lambda: self._tell(call, answer))
-        if longest not in told.shown:
-            told.shown[longest] = self._shown(call, answer, told.pieces, longest)
-        return told.shown[longest]
+        told = self._ledger.read_later(
+            ("told", call), call.result, lambda: (self._tell(call, answer), dict[int, str]())
+        )
+        pieces, shown = told
+        if longest not in shown:
+            shown[longest] = self._shown(call, answer, pieces, longest)
+        return shown[longest]
 
-    def _tell(self, call: Call, answer: Answer) -> _Told:
+    def _tell(self, call: Call, answer: Answer) -> Sequence[tuple[Place, str]]:
         """The lines or fields of an answer that tell most."""
         words = call.command[:LONGEST_COMMAND] or f"{call.label} {call.new}"
         pieces = telling(
@@ -217,13 +204,12 @@ class Deeds:
         )
         if len(call.thing) > _SHORT_NAME:  # the line names it already
             pieces = [(at, text if text == call.thing else text.replace(call.thing, "…")) for at, text in pieces]
-        return _Told(pieces, {})
+        return pieces
 
     def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[Place, str]], longest: int) -> str:
         shown = came_back(pieces, answer, longest)
         if call.starts and (named := next(handles(self._ledger.result_of(call)), None)) and named[0] not in shown:
-            named_first = [_naming(*named, pieces, longest), *pieces]
-            shown = came_back(named_first, answer, longest)
+            shown = came_back([_naming(*named, pieces, longest), *pieces], answer, longest)
         return shown
 
     def _beside(self, call: Call) -> frozenset[str]:
