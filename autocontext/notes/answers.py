@@ -181,16 +181,17 @@ _ROWS = re.compile(r"\(\d{1,9} ?\w{1,20}(?: affected)?\)|\d{1,9} rows? .{1,40}")
 _RETURNED = 3.0
 """Worth of such a value where nothing else came back: a number beside other lines is one of a page or a line."""
 _IS_EXCEPTION = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)(?::|$)")
+_NAME = r"(?:[^\"\\]|\\.){1,80}"
 _VALUE = r"(?:\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false)"
 _FIELD = re.compile(
-    r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}"
+    rf"\"(?P<key>{_NAME})\"\s{{0,40}}:\s{{0,40}}"
     rf"(?P<value>{_VALUE}|\[\s{{0,40}}{_VALUE}(?:\s{{0,40}},\s{{0,40}}{_VALUE}){{0,15}}\s{{0,40}}\]),?"
 )
 """A value of JSON, or a few in a list: which of several failed stands beside a field that says "success"."""
-_KEY = r"\"(?:[^\"\\]|\\.){1,80}\"\s{0,40}:\s{0,40}"
+_KEY = rf"\"{_NAME}\"\s{{0,40}}:\s{{0,40}}"
 _RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{LONG}}}\}},?|{_FIELD.pattern}")
 """A short record is quoted whole, with its name: its fields alone would look like those of the record beside it."""
-_PART_OF = re.compile(r'"(?:[^"\\]|\\.){1,80}": … ')
+_PART_OF = re.compile(rf'"{_NAME}": … ')
 """Before a field or record inside of another one: what that is in it."""
 _RECORD = re.compile(rf"(?:{_PART_OF.pattern})?(?:{_KEY})?\{{(.*)\}},?")
 """A short record, after the name of the list it stands in."""
@@ -206,10 +207,10 @@ _ENTRY = re.compile(r"([-dlbcps][rwxsStT-]{9}[+.@]? .*|total \d+)|\S+")
 _RECORD_HEAD = re.compile(r"\d{1,3}[.)](?= )|[^\s\d\"'{}\[\]()]{3,40}\d[^\s\"'{}()]{0,40}(?= |$)")
 """What a record in a list of lines may begin with: its number in the list, or a name with a number such as an id."""
 _NO_DIGITS = str.maketrans("", "", "0123456789")
-_BRACKET = re.compile(r"(?:\"((?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40})?([\[{])|([\]}])|\"(?:[^\"\\]|\\.)*\"")
+_BRACKET = re.compile(rf"(?:\"({_NAME})\"\s{{0,40}}:\s{{0,40}})?([\[{{])|([\]}}])|\"(?:[^\"\\]|\\.)*\"")
 _FIELD_OF = re.compile(rf"(?:{_PART_OF.pattern})?{_KEY}")
 """The names of a field and of what it is a part of."""
-_BEGINS_JSON = re.compile(r'\{?\s*"(?:[^"\\]|\\.){1,80}"\s*:')
+_BEGINS_JSON = re.compile(rf'\{{?\s*"{_NAME}"\s*:')
 _LIKE_OURS = r"->|\((?:then )?m[0-9]|\(open\)|\(x[0-9]+, each| [0-9]+x$|; m[0-9]"
 """What in a name, an argument or an answer would look like an answer, a reference, a state or a count of ours."""
 _FORGES = re.compile(

@@ -46,8 +46,6 @@ KEPT = 8_192
 def find(value: str, text: str, start: int = 0) -> int:
     """The first place from `start` on where a value occurs as a whole word; -1 if it does not."""
     at, size = text.find(value, start), len(value)
-    if at < 0:
-        return -1
     left, right = _WORD.match(value), _WORD.match(value[-1:])
     while at >= 0:
         if left and at and _WORD.match(text[at - 1]):
