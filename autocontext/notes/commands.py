@@ -133,8 +133,6 @@ _STATE = re.compile(
 """What says of a whole answer whether its thing runs, whatever that thing prints: the first such word."""
 _MOST_FOUND = 20
 """Places of a handle in one text."""
-_PART_BEFORE, _PART_AFTER = re.compile(r"\w-?\Z"), re.compile(r"-?\w")
-"""Of a longer word than a handle."""
 _MOST_HANDED = 2
 """Different handles of an answer; one with more is a list."""
 _TO_USE = re.compile(
@@ -285,14 +283,10 @@ def was_refused(command: str, status: str, answer: str) -> bool:
 
 def found_at(text: str, handle: str) -> list[int]:
     """The last places where a text has a handle, and not as a part of a longer one, ascending."""
-    found: list[int] = []
-    at = text.rfind(handle)
-    while at >= 0 and len(found) < _MOST_FOUND:
-        end = at + len(handle)
-        if not (_PART_BEFORE.search(text, max(0, at - 2), at) or _PART_AFTER.match(text, end)):
-            found.append(at)
-        at = text.rfind(handle, 0, end - 1)
-    return found[::-1]
+    if handle not in text:  # most have none
+        return []
+    whole = rf"(?<!\w)(?<!\w-){re.escape(handle)}(?!-?\w)"
+    return [match.start() for match in re.finditer(whole, text)][-_MOST_FOUND:]
 
 
 def handles(answer: str) -> Iterator[tuple[str, str]]:
