@@ -33,8 +33,8 @@ _LEAST_ENCODED = 41
 _UNBROKEN = re.compile(rf"[A-Za-z0-9+]{{{_LEAST_ENCODED},}}")
 _HEX = re.compile(r"[0-9a-fA-F]{1,128}")
 _BASE64 = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+][A-Za-z0-9+/]{58,}={0,2}")
-_WORD = re.compile(rf"[^\W{_CJK}]")
-_END_OF_RUN = re.compile(rf"[^\W{_CJK}]*+")
+_WORD = rf"[^\W{_CJK}]"
+_IS_WORD = re.compile(_WORD)
 _ELEMENT = re.compile(r"\[ref=\w{1,20}\]")
 """The number of an element in a browser's page; the next page has others."""
 LONGEST_LINE = 400
@@ -45,17 +45,12 @@ KEPT = 8_192
 
 def find(value: str, text: str, start: int = 0) -> int:
     """The first place from `start` on where a value occurs as a whole word; -1 if it does not."""
-    at, size = text.find(value, start), len(value)
-    left, right = _WORD.match(value), _WORD.match(value[-1:])
-    while at >= 0:
-        if left and at and _WORD.match(text[at - 1]):
-            # No place in the same run of letters and digits begins a word, so a long run is gone through once.
-            at = text.find(value, _END_OF_RUN.match(text, at).end())  # type: ignore[union-attr]
-        elif right and _WORD.match(text[at + size : at + size + 1]):
-            at = text.find(value, at + 1)
-        else:
-            return at
-    return -1
+    if text.find(value, start) < 0:  # most have none
+        return -1
+    before, after = (_IS_WORD.match(end) is not None for end in (value[:1], value[-1:]))
+    whole = rf"(?<!{_WORD})" * before + re.escape(value) + rf"(?!{_WORD})" * after
+    found = re.compile(whole).search(text, start)
+    return found.start() if found else -1
 
 
 def values_in(text: str) -> set[str]:
