@@ -9,8 +9,9 @@ from typing import Any
 from autocontext.events import CallCounts, Repeats
 from autocontext.history.entries import Added, Cleared, Edited, Entry, Snapshot
 from autocontext.messages import ToolUseBlock
-from autocontext.notes.calls import REMARKS, command_line, digest_of, is_record_key, looks, thing_of
+from autocontext.notes.calls import REMARKS, command_line, digest_of, looks, thing_of
 from autocontext.strategies.selection import RELOAD_TOOL
+from autocontext.text.protocol_results import RECORD_KEY
 
 NEAR = 10
 """Calls before and after each pass that are compared."""
@@ -94,7 +95,7 @@ def _reading_key(use: ToolUseBlock) -> tuple[str, int] | None:
         return None
     arguments = _without_remarks(use.input)
     if thing_of(use.input):
-        arguments = {k: v for k, v in arguments.items() if is_record_key(k) or not _is_number(v)}
+        arguments = {k: v for k, v in arguments.items() if RECORD_KEY.search(k) or not _is_number(v)}
     return use.name, digest_of(arguments or use.input)
 
 

@@ -20,6 +20,8 @@ from autocontext.caches import cached
 from autocontext.messages import ToolUseBlock
 from autocontext.notes.answers import Answer
 from autocontext.notes.commands import LONGEST_COMMAND, places_of, starts
+from autocontext.notes.pieces import LONG
+from autocontext.notes.values import LONGEST_TEXT, LONGEST_VALUE
 from autocontext.plan import is_plan_call, lists_steps
 from autocontext.text.protocol_results import RECORD_KEY
 from autocontext.text.rendering import LONGEST_NAME, one_line, start_of_word, tool_name
@@ -28,7 +30,6 @@ Effect: TypeAlias = Literal["reads", "changes", "runs"]
 
 PATH_KEYS = ("path", "file_path", "filepath", "file_name", "filename", "file", "target_file", "notebook_path", "uri",
              "filePath", "fileName", "absolute_path", "AbsolutePath", "relative_path", "TargetFile")  # fmt: skip
-_NAMES_FILE = frozenset(PATH_KEYS)
 COMMAND_KEYS = ("command", "cmd", "script", "shell_command")
 _MAIN_ARGUMENTS = (
     "url", "query", "order_id", "reservation_id", "line_id", "customer_id", "user_id", "product_id", "id",
@@ -112,13 +113,8 @@ MOST_MESSAGES = 400
 """Newest messages among which answers to the user, and the end of something, are looked for."""
 _LONGEST = 240
 """Characters of a label."""
-_LONGEST_PATH = 200
 _SHORT = 60
 """Characters of an argument that belongs to the label; a longer one is content."""
-_NEW = 160
-"""Characters of the line that shows what is written."""
-_MOST_TEXT = 40_000
-"""Characters of arguments that are compared to find equal calls, and searched for what is written."""
 _TAG = re.compile(r"\s*</?[\w-]{1,60}>\s*")
 _LINE_ENDS = ",;"
 _LEAST_NEW = 2
@@ -186,14 +182,14 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
 
 def digest_of(arguments: Mapping[str, Any]) -> int:
     """Equal for equal arguments, in whatever order."""
-    text = repr(sorted(arguments.items(), key=itemgetter(0)))[:_MOST_TEXT]
+    text = repr(sorted(arguments.items(), key=itemgetter(0)))[:LONGEST_TEXT]
     return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
 # --------------------------------------------------------------------------------------------------- what it is about
 def command_line(arguments: Mapping[str, Any]) -> str:
     """The command that a call runs in a shell; "" if it runs none."""
-    if not _NAMES_FILE.isdisjoint(arguments):
+    if any(key in arguments for key in PATH_KEYS):
         return ""
     for key in COMMAND_KEYS:
         value = arguments.get(key)
@@ -210,7 +206,7 @@ def path_of(arguments: Mapping[str, Any]) -> str:
     for key in PATH_KEYS:
         value = arguments.get(key)
         if isinstance(value, str) and value.strip():
-            return " ".join(value.split())[:_LONGEST_PATH]
+            return " ".join(value.split())[:LONGEST_VALUE]
     return ""
 
 
@@ -218,19 +214,14 @@ def thing_of(arguments: Mapping[str, Any]) -> str:
     """The file or record that a call names; "" if it names none."""
     if path := path_of(arguments) or next(iter(files_of_patch(arguments)), ""):
         return one_line(path)
-    records = (v for k, v in arguments.items() if is_record_key(k) and isinstance(v, str | int))
+    records = (v for k, v in arguments.items() if RECORD_KEY.search(k) and isinstance(v, str | int))
     return next((one_line(str(v))[:_SHORT] for v in records if not isinstance(v, bool) and str(v).strip()), "")
-
-
-def is_record_key(key: str) -> bool:
-    """Whether an argument of this name says which record is meant."""
-    return RECORD_KEY.search(key) is not None
 
 
 def files_of_patch(arguments: Mapping[str, Any]) -> list[str]:
     """The files in a patch among the arguments."""
     patch = next((v for v in arguments.values() if isinstance(v, str) and v.lstrip().startswith(_PATCH)), "")
-    return list(dict.fromkeys(_PATCHED_FILE.findall(patch[:_MOST_TEXT])))
+    return list(dict.fromkeys(_PATCHED_FILE.findall(patch[:LONGEST_TEXT])))
 
 
 def label_of(arguments: Mapping[str, Any]) -> str:
@@ -242,13 +233,11 @@ def label_of(arguments: Mapping[str, Any]) -> str:
         return _short_line(" ".join(filter(None, (path, *_details(arguments), *_flags(arguments)))), _LONGEST)
     if patched := files_of_patch(arguments):
         return _short_line(", ".join(patched), _LONGEST)
-    texts = [(k, str(v).strip()) for k, v in arguments.items() if _is_plain(v) and str(v).strip()]
-    main = [v for key in _MAIN_ARGUMENTS for k, v in texts if k == key][:1]
-    rest = [v for _, v in texts if [v] != main]
+    texts = {k: text for k, v in arguments.items() if _is_plain(v) and (text := str(v).strip())}
+    main = next((texts[key] for key in (*_MAIN_ARGUMENTS, *texts) if key in texts), "")
     inside = [_inside(k, v) for k, v in arguments.items() if _is_filled(v)]
-    first = main or rest[:1]
-    others = [v for v in (*rest, *inside) if v and v not in first and len(v) <= _SHORT and "\n" not in v]
-    return _short_line(", ".join([*map(_first_line, first), *others, *_flags(arguments)]), _LONGEST)
+    others = [v for v in (*texts.values(), *inside) if v != main and len(v) <= _SHORT and "\n" not in v]
+    return _short_line(", ".join(filter(None, (_first_line(main), *others, *_flags(arguments)))), _LONGEST)
 
 
 def _first_line(text: str) -> str:
@@ -279,7 +268,7 @@ def _replaces(keys: Iterable[str]) -> bool:
 
 def _flags(arguments: Mapping[str, Any]) -> Iterator[str]:
     """Arguments that say nothing without their keys; they stand last, since many say little."""
-    return (flag for k, v in arguments.items() if not _is_plain(v) and not _is_filled(v) for flag in _values(k, v))
+    return filter(None, (_told(k, v) for k, v in arguments.items() if not _is_plain(v) and not _is_filled(v)))
 
 
 def _is_plain(value: Any) -> bool:
@@ -290,24 +279,28 @@ def _is_filled(value: Any) -> bool:
     return isinstance(value, Mapping | list | tuple) and bool(value)
 
 
+def _told(key: str, value: Any) -> str:
+    """A text or a number; true, false and an empty list with the key."""
+    return str(value).strip() if _is_plain(value) else "" if value is None else f"{key}={json.dumps(value)}"
+
+
 def _inside(key: str, value: Any) -> str:
     """The short values inside a list or object, on one short line; longer ones are content."""
-    short = (v for v in _values(key, value) if len(v) <= _SHORT and "\n" not in v)
+    told = (_told(k, v) for k, v in _leaves(value, key))
+    short = (text for text in told if 0 < len(text) <= _SHORT and "\n" not in text)
     return shorten(", ".join(islice(short, _SHORT)), _SHORT)
 
 
-def _values(key: str, value: Any) -> Iterator[str]:
-    """The texts and numbers of an argument, in order; of true, false and an empty list with the key."""
+def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """What stands in lists and objects, in order, with its key; an empty one stands for itself."""
     waiting = [(key, value)]
     while waiting:
         key, value = waiting.pop()
         if _is_filled(value):
             inner = value.items() if isinstance(value, Mapping) else ((key, v) for v in value)
             waiting += reversed(list(inner))
-        elif _is_plain(value):
-            yield from filter(None, [str(value).strip()])
-        elif isinstance(value, bool | Mapping | list | tuple):
-            yield f"{key}={json.dumps(value)}"
+        else:
+            yield key, value
 
 
 def facts_of(use: ToolUseBlock) -> Mapping[str, Any]:
@@ -324,15 +317,15 @@ def new_text(arguments: Mapping[str, Any]) -> str:
 
     With a minus, the first line that it only takes away; with "…" at its end if there are more.
     """
-    replaced: set[str] = set()
+    replaced: list[str] = []
     removed: list[str] = []
     written: list[str] = []
     texts = list(_texts(arguments))
     replaces = any(_REPLACING_KEY.search(key) for key, _ in texts)
     for key, text in texts:
-        lines = text[:_MOST_TEXT].splitlines()
+        lines = text[:LONGEST_TEXT].splitlines()
         if _REPLACED_KEY.search(key):
-            replaced.update(map(str.strip, lines))
+            replaced += lines
             removed += lines if replaces else []
         elif text.lstrip().startswith(_PATCH):
             written += [line for line in lines if line.startswith("+") and not line.startswith("+++")]
@@ -343,35 +336,24 @@ def new_text(arguments: Mapping[str, Any]) -> str:
             written += lines
     if not written and replaced:  # a short replacement
         written = [text for key, text in texts if key not in PATH_KEYS and not _REPLACED_KEY.search(key)]
-    if not written and not removed:
-        return ""
-
-    def differ(lines: Iterable[str], ignored: str = "") -> list[str]:
-        old = {line.rstrip(ignored) for line in replaced}
-        telling = (line for line in lines if sum(map(str.isalnum, line)) >= _LEAST_NEW)
-        return [line for line in telling if line.strip().rstrip(ignored) not in old]
-
     # The line above an addition may have got a comma.
-    new = differ(written, _LINE_ENDS) or differ(written)
-    if not new:
-        kept = {line.strip() for line in written}
-        gone = [line.strip() for line in removed if line.strip() not in kept]
-        new = [f"- {line}" for line in gone if sum(map(str.isalnum, line)) >= _LEAST_NEW]
+    new = _others(written, replaced, _LINE_ENDS) or _others(written, replaced)
+    new = new or [f"- {line.strip()}" for line in _others(removed, written)]
     line = next((line for line in new if not _DULL.match(line.lstrip("+- "))), new[0] if new else "")
-    short = _short_line(line, _NEW)
+    short = _short_line(line, LONG)
     return short if len(new) < 2 or short.endswith("…") else f"{short}…"
 
 
-def _texts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+def _others(lines: Iterable[str], known: Iterable[str], ignored: str = "") -> list[str]:
+    """The lines that say something and are not among the known ones, however they are indented and what ends them."""
+    old = {line.strip().rstrip(ignored) for line in known}
+    telling = (line for line in lines if sum(map(str.isalnum, line)) >= _LEAST_NEW)
+    return [line for line in telling if line.strip().rstrip(ignored) not in old]
+
+
+def _texts(value: Any) -> Iterator[tuple[str, str]]:
     """The texts of arguments with their keys, those of objects in lists included."""
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, Mapping) and depth < 3:
-        for name, inner in value.items():
-            yield from _texts(inner, str(name), depth + 1)
-    elif isinstance(value, list | tuple) and depth < 3 and key not in COMMAND_KEYS:
-        for inner in value:
-            yield from _texts(inner, key, depth + 1)
+    return ((key, text) for key, text in _leaves(value) if isinstance(text, str))
 
 
 # ------------------------------------------------------------------------------------------------ whether it only looks
@@ -425,7 +407,7 @@ def writes(command: str) -> bool:
 @cached(1024)
 def words_of(tool: str) -> tuple[str, ...]:
     """The words of a tool's own name, in lower case; what stands before "__" or "." is a server's."""
-    own = re.split(r"__|\.", tool[:_LONGEST_PATH])[-1]
+    own = re.split(r"__|\.", tool[:LONGEST_VALUE])[-1]
     return tuple(word.lower() for word in _WORDS.findall(own))
 
 

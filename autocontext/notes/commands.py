@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Any
 
+from autocontext.notes.pieces import LONG
 from autocontext.text.rendering import one_line
 
 LONGEST_COMMAND = 4_000
 """Characters of a command, and of the answer to a start, that are read; a longer command counts as doing."""
-_LONGEST = 160
-"""Characters of a command that says where the agent is."""
 _SEPARATOR = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'[^']*')|&&|\|\||[;\n]", re.DOTALL)
 """What stands between two commands, or a text in quotes, in which it does not."""
 _PLACES = {
@@ -107,19 +106,16 @@ _GONE = re.compile(
 )
 """In the answer to a call that could not end what had ended before."""
 _COMPOSED = re.compile(r"\b(docker[ -]compose\b.*?) (?:(up)|down|stop)\b(?! +[a-z])")
-_STOPPING = ("kill", "stop", " rm ")
-"""One of these is in such a command."""
 _LEAST_NAME, _LEAST_ID = 3, 6
 """Characters of a name of what a command has started, and of the beginning of its id."""
 _BACKGROUND = re.compile(r"background|detach", re.IGNORECASE)
 """In an argument that says so of a call."""
 _ANSWERED = 1_000
 """Characters of an answer that may say that what it names goes on."""
-_STATUS = r"\b(?:status|state)\b[\"']?\s{0,3}[:=>]\s{0,3}[\"']?"
+_STATUS = r"\b(?:status|state|phase)\b[\"']?\s{0,3}[:=>]\s{0,3}[\"']?"
 _BEGINNING = r"running|queued|start(?:ed|ing)|launched|in[_ -]progress"
 _ID = r"([\w-]*\d[\w-]*)"
-_HOLDERS = ("shell", "session", "agent", "job", "process")
-_HOLDER = f"(?:{'|'.join(_HOLDERS)})"
+_HOLDER = "(?:shell|session|agent|job|process)"
 _GOES_ON = re.compile(rf"{_STATUS}(?:{_BEGINNING})\b", re.IGNORECASE)
 _HANDED_OUT = re.compile(
     r"\b(?:running with|launched|started with)\b[^\n]{0,60}\n?[^\n]{0,20}?"
@@ -127,23 +123,16 @@ _HANDED_OUT = re.compile(
     re.IGNORECASE,
 )
 """Words that say so without a status, beside what they hand out."""
-_HANDS_OUT = ("running with", "launched", "started with")
-"""One of these is among them."""
 ENDED = "completed?|exited|finished|killed|terminated|stopped|cancell?ed|failed|done|succeeded"
 """Words for what has come to its end, as part of a pattern."""
 _STATE = re.compile(
-    rf"\b(?:status|state|phase)\b[\"']?\s{{0,3}}[:=>]\s{{0,3}}[\"']?(?:(?P<runs>{_BEGINNING}|pending|processing|active|working)"
-    rf"|{ENDED}|success|error)\b"
+    rf"{_STATUS}(?:(?P<runs>{_BEGINNING}|pending|processing|active|working)|{ENDED}|success|error)\b"
     r"|\b(?P<words>still running|running with \w+ id)\b",
     re.IGNORECASE,
 )
 """What says of a whole answer whether its thing runs, whatever that thing prints: the first such word."""
-_STATED = ("status", "state", "phase", "running")
-"""One of these is in it."""
 _MOST_FOUND = 20
 """Places of a handle in one text."""
-_PART_BEFORE, _PART_AFTER = re.compile(r"\w-?\Z"), re.compile(r"-?\w")
-"""Of a longer word than a handle."""
 _MOST_HANDED = 2
 """Different handles of an answer; one with more is a list."""
 _TO_USE = re.compile(
@@ -170,17 +159,16 @@ def places_of(tool: str, arguments: Mapping[str, Any], command: str) -> tuple[tu
     texts = (command or next((v for v in arguments.values() if isinstance(v, str)), ""))[:LONGEST_COMMAND]
     found: list[tuple[str, str]] = []
     for part in _commands(texts):
-        moves = {k: one_line(part) for k, move in _PLACES.items() if len(part) <= _LONGEST and move.fullmatch(part)}
-        found += [*moves.items()] or [
-            (kind, "") for kind, leave in _LEAVES.items() if command and leave.fullmatch(part)
-        ]
+        moves = [kind for kind, move in _PLACES.items() if len(part) <= LONG and move.fullmatch(part)]
+        left = [kind for kind, leave in _LEAVES.items() if command and leave.fullmatch(part)]
+        found += [(kind, one_line(part)) for kind in moves] or [(kind, "") for kind in left]
     if _LEAVES_HOST.fullmatch(command):
         found.append(("host", ""))
     url = arguments.get("url")
-    if isinstance(url, str) and len(url) <= _LONGEST and _BROWSES.search(f"{tool} {arguments.get('action', '')}"):
+    if isinstance(url, str) and len(url) <= LONG and _BROWSES.search(f"{tool} {arguments.get('action', '')}"):
         found.append(("page", one_line(url)))
     folder = next((v for k in _FOLDERS if isinstance(v := arguments.get(k), str)), "")
-    if command and 0 < len(folder) <= _LONGEST:
+    if command and 0 < len(folder) <= LONG:
         found.insert(0, ("folder of one call", f"workdir {one_line(folder)}"))
     return tuple(found)
 
@@ -192,10 +180,10 @@ def reached(places: tuple[tuple[str, str], ...], answer: str, command: str = "")
     """
     said = f"{answer[:_ANSWERED]}\n{answer[-_ANSWERED:]}"
     found = [*takewhile(lambda place: not _refuses(said, *place), places)]
-    branch = [match[1] for match in _MOVED.finditer(said)][-1:] if "Switched to" in said else []
+    branch = _MOVED.findall(said)[-1:]
     if branch and not any(kind == "branch" and branch[0] in words for kind, words in found):
         found.append(("branch", ""))
-    if "Connection to" in said and (closed := _CLOSED.search(said)) and closed[1] not in command:
+    if (closed := _CLOSED.search(said)) and closed[1] not in command:
         found.append(("host", ""))
     return tuple(found)
 
@@ -233,41 +221,37 @@ def starts(arguments: Mapping[str, Any], command: str) -> bool:
 def goes_on(label: str, answer: str) -> bool:
     """Whether an answer hands out a handle, which its call did not name, and its status says that the work goes on."""
     head = answer[:_ANSWERED]
-    lowered = head.casefold()  # the searches take ten times as long as these tests, and each answer is asked about
-    if "stat" in lowered and _GOES_ON.search(head) and any(handle not in label for handle, _ in handles(head)):
+    if _GOES_ON.search(head) and any(handle not in label for handle, _ in handles(head)):
         return True
-    handed_out = _HANDED_OUT.search(head) if any(words in lowered for words in _HANDS_OUT) else None
+    handed_out = _HANDED_OUT.search(head)
     return handed_out is not None and handed_out[1] not in label
 
 
 def to_use(label: str, answer: str) -> list[str]:
     """The handles that an answer hands out for later calls, and that its call did not name."""
-    head = answer[:_ANSWERED]
-    lowered = head.casefold()
-    may = any(word in lowered for word in ("pid", *_HOLDERS))  # as above
-    every = {match[1]: None for match in (_TO_USE.finditer(head) if may else ())}
-    found = every if len(every) <= _MOST_HANDED else ()
-    return [handle for handle in found if len(handle) >= _LEAST_NAME and handle not in label]
+    found = dict.fromkeys(_TO_USE.findall(answer[:_ANSWERED]))
+    new = [handle for handle in found if len(handle) >= _LEAST_NAME and handle not in label]
+    return new if len(found) <= _MOST_HANDED else []
 
 
 def says_running(text: str) -> bool | None:
     """Whether a text has the status of something that runs, or of something that has ended; None if it has neither."""
-    lowered = text.casefold()
-    state = _STATE.search(text) if any(word in lowered for word in _STATED) else None
+    state = _STATE.search(text)
     return None if state is None else bool(state["runs"] or state["words"])
 
 
 def stops(command: str, start: str, answer: str) -> bool:
     """Whether a command ends what another one has started, by the name or the id that it has there."""
-    for match in _STOPS.finditer(command) if any(word in command for word in _STOPPING) else ():
+    for match in _STOPS.finditer(command):
         name = next(filter(None, match.groups()))
         if len(name) >= _LEAST_NAME and (
             re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", start)
             or (len(name) >= _LEAST_ID and answer.startswith(name))
         ):
             return True
-    up, down = _COMPOSED.search(start), _COMPOSED.search(command) if "compose" in command else None
-    return bool(up and down and up[2] and not down[2] and up[1] == down[1])
+    down = _COMPOSED.search(command)
+    up = _COMPOSED.search(start) if down and not down[2] else None
+    return bool(up and down and up[2] and up[1] == down[1])
 
 
 def ends(tool: str, label: str) -> bool:
@@ -299,14 +283,10 @@ def was_refused(command: str, status: str, answer: str) -> bool:
 
 def found_at(text: str, handle: str) -> list[int]:
     """The last places where a text has a handle, and not as a part of a longer one, ascending."""
-    found: list[int] = []
-    at = text.rfind(handle)
-    while at >= 0 and len(found) < _MOST_FOUND:
-        end = at + len(handle)
-        if not (_PART_BEFORE.search(text, max(0, at - 2), at) or _PART_AFTER.match(text, end)):
-            found.append(at)
-        at = text.rfind(handle, 0, end - 1)
-    return found[::-1]
+    if handle not in text:  # most have none
+        return []
+    whole = rf"(?<!\w)(?<!\w-){re.escape(handle)}(?!-?\w)"
+    return [match.start() for match in re.finditer(whole, text)][-_MOST_FOUND:]
 
 
 def handles(answer: str) -> Iterator[tuple[str, str]]:

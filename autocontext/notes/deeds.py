@@ -14,7 +14,18 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.notes.answers import Answer, came_back, lines_and_fields, quoted, shape_of, telling, unforged
+from autocontext.notes.answers import (
+    ALIKE,
+    LEAST_SENTENCE,
+    Answer,
+    Place,
+    came_back,
+    lines_and_fields,
+    quoted,
+    shape_of,
+    telling,
+    unforged,
+)
 from autocontext.notes.calls import AROUND, Call, shorten
 from autocontext.notes.commands import LONGEST_COMMAND, handles
 from autocontext.notes.notes import is_note_tool
@@ -30,8 +41,6 @@ _ANSWERS = 4
 """Most answers of equal calls that are told."""
 _NEAR = 4
 """Calls of a tool before and after one, among which another with other arguments is looked for."""
-_ALIKE = 0.5
-"""Share of an answer that stood in the one before, from which on the rest is what has changed."""
 _SHORT_NAME = 12
 """Characters; a longer name of what a call is about is left out of its answer."""
 _LIKE_A_LIST = re.compile(r"; | \(\d+ with[^()]*\)$")
@@ -39,8 +48,6 @@ _LIKE_A_LIST = re.compile(r"; | \(\d+ with[^()]*\)$")
 _SHORT_ANSWER, _LONG_ANSWER = 40, 1_500
 """Characters of an answer that is quoted of such a call; in one longer than the second, a word of an error is a part of
 what was read."""
-_LEAST_AGAIN = 20
-"""Characters of an answer that is not told again."""
 _FOLDER = re.compile(r"cd \S{1,200} *(?:&&|;) *(?=\S)")
 """The head that many commands share."""
 
@@ -53,23 +60,6 @@ class Group(NamedTuple):
     """The call that stands for all."""
 
 
-class _Line(NamedTuple):
-    """The parts of a line about calls, in the order in which they stand there."""
-
-    head: str
-    answer: str
-    then: str
-
-
-class _Told(NamedTuple):
-    """What one answer tells."""
-
-    pieces: Sequence[tuple[int, str]]
-    """Its lines or fields, the best first, each with its place."""
-    shown: dict[int, str]
-    """What a note says of it, by number of characters."""
-
-
 class Deeds:
     """The calls in some messages of a history, and the lines about them."""
 
@@ -79,12 +69,8 @@ class Deeds:
         `known`: the messages whose calls may be mentioned beside those in `only`; None for all.
         """
         self._ledger, self._width, self._known = ledger, width, known
-        # By the identities of calls: a note asks for each of them some ten times.
         self.width: dict[int, int] = {}
-        """By the newest of equal calls."""
-        self._shorts: dict[tuple[object, ...], str] = {}
-        self._lines: dict[tuple[int, int, int, str], _Line] = {}
-        """By the newest of equal calls, their number, the characters and the thing."""
+        """By the identity of the newest of equal calls."""
         calls = ledger.calls_in(only)
         notes = set(filter(is_note_tool, {call.name for call in calls}))
         self.calls = [call for call in calls if call.name not in notes]
@@ -151,23 +137,16 @@ class Deeds:
         """What the calls did and what came back; label, new text and answer take at most `longest` characters each."""
         return "".join(self._parts(group, longest, thing))
 
-    def _parts(self, group: Group, longest: int = 0, thing: str = "") -> _Line:
+    def _parts(self, group: Group, longest: int = 0, thing: str = "") -> tuple[str, str, str]:
+        """The calls, what came back, and what was done since."""
         call = group.newest
         longest = longest or self.width.get(id(call), self._width)
-        key = id(call), len(group.calls), longest, thing
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = self._line(group, longest, thing)
-        return line
-
-    def _line(self, group: Group, longest: int, thing: str) -> _Line:
-        call = group.newest
         is_label = bool(call.new) and call.new.rstrip("…") in call.label  # then it is not said twice
         label = self.label(call, longest * (1 + is_label), thing=thing)
         new = "" if is_label else shorten(call.new, longest)
         times = f" {len(group.calls)}x" if len(group.calls) > 1 else ""
         what = " ".join(filter(None, (call.name, label, quoted(new) if new and new not in label else "")))
-        return _Line(f"m{call.number} {what}{times} -> ", self._answers(group, longest), self._then(call))
+        return f"m{call.number} {what}{times} -> ", self._answers(group, longest), self._then(call)
 
     def _then(self, call: Call) -> str:
         """The newest call that did something with what this one looked at: its answer may not hold any more."""
@@ -203,12 +182,15 @@ class Deeds:
         answer = call.answer
         if answer is None:
             return "no answer yet"
-        told = self._ledger.read_later(("told", call), call.result, lambda: self._tell(call, answer))
-        if longest not in told.shown:
-            told.shown[longest] = self._shown(call, answer, told.pieces, longest)
-        return told.shown[longest]
+        told = self._ledger.read_later(
+            ("told", call), call.result, lambda: (self._tell(call, answer), dict[int, str]())
+        )
+        pieces, shown = told
+        if longest not in shown:
+            shown[longest] = self._shown(call, answer, pieces, longest)
+        return shown[longest]
 
-    def _tell(self, call: Call, answer: Answer) -> _Told:
+    def _tell(self, call: Call, answer: Answer) -> Sequence[tuple[Place, str]]:
         """The lines or fields of an answer that tell most."""
         words = call.command[:LONGEST_COMMAND] or f"{call.label} {call.new}"
         pieces = telling(
@@ -222,13 +204,12 @@ class Deeds:
         )
         if len(call.thing) > _SHORT_NAME:  # the line names it already
             pieces = [(at, text if text == call.thing else text.replace(call.thing, "…")) for at, text in pieces]
-        return _Told(pieces, {})
+        return pieces
 
-    def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[int, str]], longest: int) -> str:
+    def _shown(self, call: Call, answer: Answer, pieces: Sequence[tuple[Place, str]], longest: int) -> str:
         shown = came_back(pieces, answer, longest)
         if call.starts and (named := next(handles(self._ledger.result_of(call)), None)) and named[0] not in shown:
-            named_first = [_naming(*named, pieces, longest), *pieces]
-            shown = came_back(named_first, answer, longest)
+            shown = came_back([_naming(*named, pieces, longest), *pieces], answer, longest)
         return shown
 
     def _beside(self, call: Call) -> frozenset[str]:
@@ -260,7 +241,7 @@ class Deeds:
         if before is None or not 0 < before.result <= call.result + AROUND:
             return frozenset()
         now, then = map(self._lines_of, (call, before))
-        if len(now & then) < _ALIKE * len(now):
+        if len(now & then) < ALIKE * len(now):
             return frozenset()
         known = {*map(without_ids, map(shape_of, then))}
         changed = (line for line in now - then if line.startswith('"') or without_ids(shape_of(line)) not in known)
@@ -294,13 +275,6 @@ class Deeds:
         The last answer that reads like an error without a mark is quoted, since the name alone would say that all went
         well, and then what the newest call brought, since the error alone would say that nothing did.
         """
-        key = about, *map(id, calls)
-        short = self._shorts.get(key)
-        if short is None:
-            short = self._shorts[key] = self._in_short(about, calls)
-        return short
-
-    def _in_short(self, about: str, calls: Sequence[Call]) -> str:
         alone = len(calls) == 1
         times = _listed(about) + ("" if alone else f" {len(calls)}x")
         answers = [call.answer for call in calls if call.answer is not None]
@@ -347,7 +321,7 @@ class Deeds:
         for group in groups:
             head, answer, then = self._parts(group, thing="" if alone else thing)
             before = told.setdefault((group.newest.name, answer), group.newest.number)
-            again = before != group.newest.number and len(answer) >= _LEAST_AGAIN
+            again = before != group.newest.number and len(answer) >= LEAST_SENTENCE
             yield f"{head}{f'as m{before}' if again and _is_phrase(answer) else answer}{then}"
 
 
@@ -356,9 +330,9 @@ def _is_error(answer: str) -> bool:
     return len(answer) <= _LONG_ANSWER and ERROR.search(answer) is not None
 
 
-def _naming(handle: str, words: str, pieces: Sequence[tuple[int, str]], longest: int) -> tuple[int, str]:
+def _naming(handle: str, words: str, pieces: Sequence[tuple[Place, str]], longest: int) -> tuple[Place, str]:
     """The piece of an answer with the handle of what was started; only the words with it if the piece is too long."""
-    place, piece = next((piece for piece in pieces if handle in piece[1]), (len(pieces), words))
+    place, piece = next((piece for piece in pieces if handle in piece[1]), ((len(pieces), 0), words))
     return place, piece if len(piece) <= longest else words
 
 

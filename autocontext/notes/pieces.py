@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from typing import NamedTuple
 
-from autocontext.caches import cached
 from autocontext.text.rendering import printable, start_of_word
 
 LONG = 160
-"""Characters; a longer line is quoted in part, around the value."""
+"""Characters; what is longer is quoted in part: a line around a value, a record, what is written. A longer command does
+not say where the agent is."""
 _PIECE = 90
 """Least characters of such a part."""
 _LEAST_REST = 60
@@ -69,36 +67,16 @@ def _record_of(line: str, at: int) -> str:
     """
     if not line.lstrip().startswith(("{", "[")):
         return ""
-    places, opened = _objects(line)
-    around = opened[bisect_right(places, at) - 1] if places and places[0] <= at else None
-    for _ in range(_RECORDS):
-        if around is None:
+    opened: list[int] = []
+    for token in _JSON.finditer(line):
+        if token.start() > at:
             break
-        field = _FIELD.match(line, around.start)
+        if token.group() == "{":
+            opened.append(token.start())
+        elif token.group() == "}":
+            del opened[-1:]
+    for start in opened[: -_RECORDS - 1 : -1]:
+        field = _FIELD.match(line, start)
         if field is not None and _NAMES_RECORD.search(field[2]):
             return field[1] if field.end() <= at else ""
-        around = around.outer
     return ""
-
-
-class _Object(NamedTuple):
-    """An open JSON object."""
-
-    start: int
-    outer: _Object | None
-
-
-@cached(64)
-def _objects(line: str) -> tuple[list[int], list[_Object | None]]:
-    """Places of braces in a line of JSON, and after each the innermost object that is open there."""
-    places, opened, innermost = list[int](), list[_Object | None](), None
-    for token in _JSON.finditer(line):
-        if token.group() == "{":
-            innermost = _Object(token.start(), innermost)
-        elif token.group() == "}":
-            innermost = innermost.outer if innermost is not None else None
-        else:
-            continue
-        places.append(token.start())
-        opened.append(innermost)
-    return places, opened

@@ -14,8 +14,8 @@ from typing import Any
 from autocontext.caches import cached
 from autocontext.messages import leaves
 
-_LONGEST = 200
-"""Characters; a longer run without a break is encoded data."""
+LONGEST_VALUE = 200
+"""Characters; a longer run without a break is encoded data, a longer argument a document."""
 LONGEST_TEXT = 64_000
 """Characters of one text that are searched: its head, its tail, and slices between."""
 _SLICES = 8
@@ -33,31 +33,24 @@ _LEAST_ENCODED = 41
 _UNBROKEN = re.compile(rf"[A-Za-z0-9+]{{{_LEAST_ENCODED},}}")
 _HEX = re.compile(r"[0-9a-fA-F]{1,128}")
 _BASE64 = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+][A-Za-z0-9+/]{58,}={0,2}")
-_WORD = re.compile(rf"[^\W{_CJK}]")
-_END_OF_RUN = re.compile(rf"[^\W{_CJK}]*+")
+_WORD = rf"[^\W{_CJK}]"
+_IS_WORD = re.compile(_WORD)
 _ELEMENT = re.compile(r"\[ref=\w{1,20}\]")
 """The number of an element in a browser's page; the next page has others."""
-_ARGUMENT = 200
-"""Characters; a longer argument is a document, not a value."""
 LONGEST_LINE = 400
 """Characters of a line that are considered; the values of texts up to this length are kept of many, else of few."""
+KEPT = 8_192
+"""Lines, and other readings of parts of messages, that are kept for the next note, and of the next pass."""
 
 
 def find(value: str, text: str, start: int = 0) -> int:
     """The first place from `start` on where a value occurs as a whole word; -1 if it does not."""
-    at, size = text.find(value, start), len(value)
-    if at < 0:
+    if text.find(value, start) < 0:  # most have none
         return -1
-    left, right = _WORD.match(value), _WORD.match(value[-1:])
-    while at >= 0:
-        if left and at and _WORD.match(text[at - 1]):
-            # No place in the same run of letters and digits begins a word, so a long run is gone through once.
-            at = text.find(value, _END_OF_RUN.match(text, at).end())  # type: ignore[union-attr]
-        elif right and _WORD.match(text[at + size : at + size + 1]):
-            at = text.find(value, at + 1)
-        else:
-            return at
-    return -1
+    before, after = (_IS_WORD.match(end) is not None for end in (value[:1], value[-1:]))
+    whole = rf"(?<!{_WORD})" * before + re.escape(value) + rf"(?!{_WORD})" * after
+    found = re.compile(whole).search(text, start)
+    return found.start() if found else -1
 
 
 def values_in(text: str) -> set[str]:
@@ -75,7 +68,7 @@ def known_values(text: str) -> frozenset[str]:
     return (_values_of_line if len(text) <= LONGEST_LINE else _values_of_text)(text)
 
 
-@cached(8_192)
+@cached(KEPT)
 def _values_of_line(line: str) -> frozenset[str]:
     return frozenset(values_in(line))
 
@@ -90,7 +83,7 @@ def argument_values(value: Any) -> set[str]:
     values: set[str] = set()
     for text in leaves(value):
         whole = text.strip()
-        if len(whole) <= _ARGUMENT and "\n" not in whole and _says_something(whole):
+        if len(whole) <= LONGEST_VALUE and "\n" not in whole and _says_something(whole):
             values.add(whole)
         values |= known_values(text)
     return values
@@ -121,7 +114,7 @@ def _pieces(text: str) -> Iterator[str]:
 @cached(16_384)
 def _names(run: str) -> tuple[str, ...]:
     """The values in a run of characters without a break."""
-    if len(run) > _LONGEST:
+    if len(run) > LONGEST_VALUE:
         return ()
     if run.isascii() or not _CJK_CHARACTER.search(run):
         return _token(run)

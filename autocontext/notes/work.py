@@ -24,13 +24,11 @@ from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.notes.typed import typed_call
-from autocontext.notes.values import MOST_VALUES, argument_values, known_values
+from autocontext.notes.values import KEPT, MOST_VALUES, argument_values, known_values
 from autocontext.plan import is_plan_call
 from autocontext.text.gaps import gap
 from autocontext.text.protocol_results import printed
 
-_MOST_READ = 8_000
-"""What was read in messages and is kept for the next notes."""
 _LOOKED_BACK = 200
 """Calls before one among which another on the same thing is looked for."""
 _HOUR = len("2026-11-26T09")
@@ -200,7 +198,7 @@ class WorkLedger:
         """What `make` reads that never changes, kept for the next notes."""
         if key not in self._readings:
             self._readings[key] = make()
-            if len(self._readings) > _MOST_READ:
+            if len(self._readings) > KEPT:
                 del self._readings[next(iter(self._readings))]
         found: T = self._readings[key]
         return found

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from autocontext.caches import cached
 from autocontext.messages import leaves
 
-_READ = 256
+READ = 256
 """Answers that are kept as they were read: each pass looks at those in view, and each note tells them."""
 _LONGEST = 1_000_000
 """Characters; a longer answer is not opened."""
@@ -43,11 +43,12 @@ _LONGEST_PYTHON = 200_000
 """Characters; reading what Python printed takes ten times as long as JSON."""
 _NO_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"nrtxuU])")
 """A backslash that `repr` would not write so: Python would warn of it."""
-EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status")
+EXIT_KEY = "(?:exit|return)_?(?:code|status)"
+"""The name of a field with an exit code, in any case."""
+_EXIT_KEY = re.compile(EXIT_KEY, re.IGNORECASE)
 WENT_WELL = ("success", "ok")
-_ENDED = frozenset({*EXIT_KEYS, *WENT_WELL})
-"""Fields with how a program ended."""
-_MAY_WRAP = re.compile(rf"\\n|\\u000[aA]|[\"'](?:{'|'.join(sorted(_ENDED))})[\"']")
+OUTPUT_KEYS = frozenset({"output", "stdout", "stderr"})
+_MAY_WRAP = re.compile(rf"\\n|\\u000[aA]|[\"'](?:(?i:{EXIT_KEY})|success|ok)[\"']")
 """What a record around an output has: the end of a line, or how it ended. Most records need no reading so."""
 RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
 """A field that names a record."""
@@ -57,7 +58,7 @@ _FIELDS = {"content", "isError", "structuredContent", "_meta", "meta"}
 _IS_ERROR = re.compile(r"\bisError=True\b[^'\"]*\Z")
 
 
-def parsed(text: str, longest: int) -> Any:
+def parsed(text: str, longest: int = _LONGEST) -> Any:
     """The record or list that a text of so many characters is; None for any other text."""
     if len(text) > longest or text.lstrip()[:1] not in ("{", "["):
         return None
@@ -65,6 +66,21 @@ def parsed(text: str, longest: int) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def is_exit_key(key: str) -> bool:
+    """Whether a field of this name has an exit code."""
+    return _EXIT_KEY.fullmatch(key) is not None
+
+
+def exit_code(record: Any) -> int | None:
+    """The exit code in the record of an output, also in its only part or in one beside the output."""
+    if not isinstance(record, dict):
+        return None
+    parts = [part for part in record.values() if isinstance(part, dict)]
+    told = (part for part in parts if OUTPUT_KEYS & (part.keys() if len(record) == 1 else record.keys()))
+    codes = (code for part in (record, *told) for key, code in part.items() if type(code) is int and is_exit_key(key))
+    return next(codes, None)
 
 
 class Said(NamedTuple):
@@ -77,7 +93,7 @@ class Said(NamedTuple):
     """Whether nothing else stood beside them."""
 
 
-@cached(_READ)
+@cached(READ)
 def said(text: str) -> Said:
     """The words inside an answer of the protocol, those of several blocks a line each; any other text as it is."""
     is_error, whole = False, True
@@ -89,7 +105,7 @@ def said(text: str) -> Said:
     return Said(text, is_error, whole)
 
 
-@cached(_READ)
+@cached(READ)
 def printed(text: str) -> str:
     """What a program printed, out of a result that wraps it in a record or an element; any other text as `said` has it.
 
@@ -108,7 +124,7 @@ def printed(text: str) -> str:
     long = sum(len(text) for text in texts if "\n" in text.strip())
     # A single line is what a program printed if nothing else stands beside it than how it ended.
     beside = [key for key, value in record.items() if value not in ("", None, [], *texts)]
-    alone = len(texts) == 1 and bool(beside) and _ENDED.issuperset(beside)
+    alone = len(texts) == 1 and bool(beside) and all(key in WENT_WELL or is_exit_key(key) for key in beside)
     is_output = alone or (long and long >= _MOST_OF_IT * sum(map(len, leaves(record))))
     if not is_output or any(record.get(key) is False for key in WENT_WELL):
         return words
@@ -128,9 +144,17 @@ def python_record(text: str) -> dict[str, Any] | None:
         return None
     try:
         value = literal_eval(text.strip())
-        return value if isinstance(value, dict) and repr(value) == text.strip() else None
+        is_record = isinstance(value, dict) and repr(value) == text.strip() and _has_names(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
+    return value if is_record else None
+
+
+def _has_names(value: Any) -> bool:
+    """Whether all fields in a value have names, as those of JSON do: Python's may have numbers."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _has_names(inside) for key, inside in value.items())
+    return not isinstance(value, list | tuple) or all(map(_has_names, value))
 
 
 def _texts(record: dict[str, Any]) -> Iterator[str]:

@@ -1001,7 +1001,7 @@ def test_the_lines_of_a_printed_string_are_lines(lines: list[str], telling_line:
 
 def test_a_long_line_is_searched_once_whatever_notes_tell_of_it() -> None:
     block = ToolResultBlock(id="c1", name="fetch", output="The dog barked all night long, number 7; " * 40)
-    answer, pieces = answer_of(block), [(0, block.text), (3, block.text + "and no more")]
+    answer, pieces = answer_of(block), [((0, 0), block.text), ((3, 0), block.text + "and no more")]
     _word_of_error.cache_clear()
     for width in (40, 56, 90, 160, 300):
         assert came_back(pieces, answer, width)

@@ -308,6 +308,13 @@ def test_a_result_of_ten_megabytes() -> None:
     check_result("".join(piece * (10_000_000 // len(LONG) // len(piece)) for piece in LONG.values()))
 
 
+@pytest.mark.parametrize(
+    "text", ["{'exit': 1, 2: 3}", "{'a': {2: False}, 'b': []}", "{'success': True, 1: 2, 'x': 'a b\\nc'}"]
+)
+def test_a_record_of_python_with_numbers_as_keys(text: str) -> None:
+    check_result(text)
+
+
 def check_result(text: str) -> None:
     messages = [user("Look."), calls("", use("a", "bash", command="cat big")), tool_result("a", text)]
     check_lines(page(WorkLedger.of(messages), 3_000, len), len(messages))

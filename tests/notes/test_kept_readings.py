@@ -14,6 +14,7 @@ from autocontext.history.runs import Runs
 from autocontext.messages import Msg
 from autocontext.notes import deeds, shown, speech
 from autocontext.notes.shown import InView
+from autocontext.notes.values import KEPT
 from autocontext.notes.work import WorkLedger
 from autocontext.testing import conversation, tool_exchange, tool_result, user
 from tests.conversations import histories
@@ -67,9 +68,9 @@ def test_readings_are_bounded() -> None:
     def read(key: int) -> object:
         return ledger.read(key, lambda: [key])
 
-    first = [read(key) for key in range(8_000)]
+    first = [read(key) for key in range(KEPT)]
     assert read(1) is first[1]
-    assert read(8_000) == [8_000]
+    assert read(KEPT) == [KEPT]
     assert read(1) is first[1]
     assert read(0) is not first[0]
 
