@@ -57,9 +57,6 @@ class CachedCall(NamedTuple):
     """The tool call that asks, to be noted."""
 
 
-_Settled: TypeAlias = tuple[FlightResult, CacheEntry | None]
-
-
 def miss(call: CachedCall, owner: Owner) -> Flow[FlightResult]:
     """The flow of a miss; `owner` runs it."""
     while True:
@@ -138,7 +135,7 @@ def _lead(call: CachedCall, flight: Flight) -> Flow[FlightResult]:
     namespace.count("computed")
     result = yield from _compute(computed(call.make(), flight))
     cost = time.monotonic() - start
-    settled: _Settled = yield slow(lambda: _settle(call, result, cost), result.value)
+    settled: tuple[FlightResult, CacheEntry | None] = yield slow(lambda: _settle(call, result, cost), result.value)
     shared, entry = settled
     if not flight.leased:
         return shared
@@ -219,7 +216,7 @@ def _stored(call: CachedCall, entry: CacheEntry) -> FlightResult | None:
     return FlightResult(FlightState.VALUE, match.entry.text())
 
 
-def _settle(call: CachedCall, result: FlightResult, cost: float) -> _Settled:
+def _settle(call: CachedCall, result: FlightResult, cost: float) -> tuple[FlightResult, CacheEntry | None]:
     """The result as all callers get it, and the entry to store, if any; `cost` is in seconds."""
     options, namespace = call.options, call.namespace
     try:

@@ -15,8 +15,8 @@ from typing import Any
 
 from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store
 from autocontext.errors import StoreCorruptError, told
-from autocontext.flows import DoesSteps, Flow, Operation, compute, method, sync_and_async
-from autocontext.flows.threads import finished
+from autocontext.flows import DoesSteps, Flow, Operation, method, sync_and_async
+from autocontext.flows.threads import finished, in_thread
 from autocontext.history.redacting import Redaction
 from autocontext.history.view import View, open_pairs
 from autocontext.messages import Msg, ToolResultBlock, as_messages, is_pinned
@@ -148,7 +148,7 @@ class StateOptimizer(DoesSteps):
                 originals += replacements[i].originals
             else:
                 between.append((replacements[i].msg.id, len(originals)))
-        ref = yield from self._store_originals("summary", originals, record)
+        ref = yield from self._store("summary", dump_messages(originals), record)
         if not ref:
             return replacements
         readable = self._readable(originals)
@@ -166,7 +166,7 @@ class StateOptimizer(DoesSteps):
             originals, ref = replacement.originals, replacement.ref
             record.retrievable += sum(map(record.size, originals))
             if replacement.render is not None and not ref:
-                ref = yield from self._store_originals(replacement.reason, originals, record)
+                ref = yield from self._store(replacement.reason, dump_messages(originals), record)
             if replacement.render is None or not ref:
                 messages += originals
                 continue
@@ -189,11 +189,8 @@ class StateOptimizer(DoesSteps):
         record.dropped.append(Dropped(ref, (), reason))
         return context
 
-    def _store_originals(self, reason: str, originals: Sequence[Msg], record: _RunRecord) -> Flow[str]:
-        """The handle of the stored originals; "" if the store fails, with the reason in the record."""
-        return (yield from self._store(reason, dump_messages(originals), record, name="messages"))
-
-    def _store(self, reason: str, text: str, record: _RunRecord, *, name: str) -> Flow[str]:
+    def _store(self, reason: str, text: str, record: _RunRecord, name: str = "messages") -> Flow[str]:
+        """The handle of the stored text; "" if the store fails, with the reason in the record."""
         try:
             info = yield method(self.store, "put", text, name=name, type="jsonl", namespace=self._namespace)
             return _verified_ref(info, text)
@@ -219,14 +216,10 @@ class StateOptimizer(DoesSteps):
             "round_summary", [section(m) for m in messages], PromptConfig(),
             language=conversation_language(messages), plan=None, target_tokens=_SUMMARY_TOKENS,
         )  # fmt: skip
+        complete, acomplete = (getattr(self.model, name, None) for name in ("complete", "acomplete"))
+        ask = partial(complete or acomplete, question)
         try:
-            if hasattr(self.model, "acomplete"):
-                complete = getattr(self.model, "complete", self.model.acomplete)
-                reply = yield Operation(
-                    lambda: finished(lambda: complete(question)), lambda: self.model.acomplete(question)
-                )
-            else:
-                reply = yield from compute(lambda: self.model.complete(question))
+            reply = yield Operation(lambda: finished(ask), lambda: acomplete(question) if acomplete else in_thread(ask))
         except Exception:  # noqa: BLE001 (any model error: the summary goes without the paragraph)
             return ""
         if not isinstance(reply, ModelReply):

@@ -133,11 +133,11 @@ def _text(item: Any) -> str:
 
 def _score(item: Any, position: int, query: str) -> float:
     """An entry's own relevance, or else 0.7 for recency and 0.3 for its kind."""
-    if isinstance(item, dict):
-        score = item.get("relevance_score")
-        if is_number(score):
-            return score
-    kind = str(item.get("role", item.get("type", ""))) if isinstance(item, dict) else ""
+    fields = item if isinstance(item, dict) else {}
+    score = fields.get("relevance_score")
+    if is_number(score):
+        return score
+    kind = str(fields.get("role", fields.get("type", "")))
     type_score = _TYPE_SCORES.get(kind, 0.5)
     if query.strip() and query.strip().lower() in _text(item).lower():
         type_score = min(1.0, type_score + 0.2)
