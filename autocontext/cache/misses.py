@@ -270,7 +270,6 @@ class Computing:
         owner = Owner()
         owner.runs = (flows.run(flow, self._database.do) for flow in [_flow(call, owner)])
         result: FlightResult = next(owner.runs)
-        owner.runs = None
         return result
 
     async def amiss(self, call: CachedCall) -> FlightResult:
@@ -278,7 +277,6 @@ class Computing:
         owner = Owner()
         owner.runs = flows.arun(_flow(call, owner), self._database.ado)
         result: FlightResult = await owner.runs
-        owner.runs = None
         return result
 
     def refresh(self, call: CachedCall) -> None:
