@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from autocontext import AutoContextMemory, ContextOffloadTool, Msg, TextBlock, ThinkingBlock, ToolResultBlock
-from autocontext.messages import OriginKind, ToolUseBlock
+from autocontext import AutoContextMemory, ContextOffloadTool, Msg, ThinkingBlock
+from autocontext.content import planning
+from autocontext.messages import OriginKind
 from autocontext.text import rendering
 from autocontext.text.quoting import quoted
 
@@ -151,16 +152,9 @@ def pages(tool: ContextOffloadTool, uuid: str) -> Iterator[tuple[str, str]]:
 
 def _texts(msg: Msg) -> Iterable[str]:
     """Every text in a message, as the reload tool shows it."""
-    for block in msg.content:
-        match block:
-            case TextBlock() | ToolResultBlock(output=str()):
-                yield block.text
-            case ThinkingBlock():
-                yield block.thinking
-            case ToolUseBlock():
-                yield rendering.arguments(block)
-            case ToolResultBlock():
-                yield from (part.text for part in block.output if isinstance(part, TextBlock))
+    yield from (text for _, text, _ in planning.texts(msg))
+    yield from map(rendering.arguments, msg.tool_uses)
+    yield from (block.thinking for block in msg.content if isinstance(block, ThinkingBlock))
 
 
 def _kind(note: Msg) -> OriginKind:

@@ -216,8 +216,8 @@ class StateOptimizer(DoesSteps):
             "round_summary", [section(m) for m in messages], PromptConfig(),
             language=conversation_language(messages), plan=None, target_tokens=_SUMMARY_TOKENS,
         )  # fmt: skip
-        complete, acomplete = (getattr(self.model, name, None) for name in ("complete", "acomplete"))
-        ask = partial(complete or acomplete, question)
+        acomplete: Any = getattr(self.model, "acomplete", None)
+        ask = partial(getattr(self.model, "complete", acomplete), question)
         try:
             reply = yield Operation(lambda: finished(ask), lambda: acomplete(question) if acomplete else in_thread(ask))
         except Exception:  # noqa: BLE001 (any model error: the summary goes without the paragraph)
