@@ -59,26 +59,19 @@ def reachable(memory: AutoContextMemory) -> set[str]:
 
 
 def reload_some(memory: AutoContextMemory, added: Sequence[Msg], before: Sequence[str]) -> list[ReloadCheck]:
-    """Reload up to three items: the largest of each kind first. `before` is `added` as JSON."""
-    items = _items(memory)
-    uuids: list[str] = []
-    for kind in _KINDS:
-        uuids += [uuid for uuid, note in items.items() if _kind(note) == kind][:1]
-    uuids += [uuid for uuid in items if uuid not in uuids]
-    return [_check(memory, uuid, items[uuid], added, before) for uuid in uuids[:3]]
+    """Reload up to three items: the largest of each kind first. `before` is `added` as JSON.
 
-
-def _items(memory: AutoContextMemory) -> dict[str, Msg]:
-    """By UUID, the message that replaces each offload entry; the largest entry first.
-
-    A note that was written anew stands for the same messages as before: one of the two is here.
+    A note that was written anew stands for the same messages as before: one of the two is reloaded.
     """
     offloads = memory.get_offload_context()
     messages = (m for msgs in (memory.messages, *offloads.values()) for m in msgs)
-    notes = {m.origin.uuid: m for m in messages if m.origin is not None}
-    behind = {u: list(_behind(msgs, offloads)) for u, msgs in offloads.items() if msgs and u in notes}
-    different = {tuple(m.id for m in msgs): u for u, msgs in behind.items()}.values()
-    return {uuid: notes[uuid] for uuid in sorted(different, key=lambda u: -sum(map(_size, behind[u])))}
+    notes = {m.origin.uuid: (m.origin.kind, _size(m)) for m in messages if m.origin is not None}
+    behind = {uuid: list(_behind(msgs, offloads)) for uuid, msgs in offloads.items() if msgs and uuid in notes}
+    different = {tuple(m.id for m in msgs): uuid for uuid, msgs in behind.items()}.values()
+    items = sorted(different, key=lambda uuid: -sum(map(_size, behind[uuid])))
+    largest = {notes[uuid][0]: uuid for uuid in reversed(items)}
+    uuids = dict.fromkeys([*(largest[kind] for kind in _KINDS if kind in largest), *items])
+    return [_check(memory, uuid, *notes[uuid], behind[uuid], added=added, before=before) for uuid in [*uuids][:3]]
 
 
 def _behind(msgs: Iterable[Msg], offloads: Mapping[str, Sequence[Msg]]) -> Iterator[Msg]:
@@ -95,21 +88,22 @@ def _behind(msgs: Iterable[Msg], offloads: Mapping[str, Sequence[Msg]]) -> Itera
             todo.extend(reversed(offloads[uuid]))
 
 
-def _check(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg], before: Sequence[str]) -> ReloadCheck:
+def _check(
+    memory: AutoContextMemory, uuid: str, kind: OriginKind, size: int, behind: Iterable[Msg], *,
+    added: Sequence[Msg], before: Sequence[str],
+) -> ReloadCheck:  # fmt: skip
     reloaded = memory.reload(uuid)
     by_line = dict(zip(before, added, strict=True))
-    offloads = memory.get_offload_context()
-    lines = [_as_added(m, by_line) for m in _behind(offloads[uuid], offloads)]
-    lines_added = list(_at_most(Counter(before), lines))
+    lines_added = list(_at_most(Counter(before), (_as_added(m, by_line) for m in behind)))
     lines_reloaded = [json.dumps(m.to_dict()) for m in reloaded]
     read = [text for _, text in pages(ContextOffloadTool(memory), uuid)]
     shown = "".join(read)
     return ReloadCheck(
-        kind=_kind(note),
+        kind=kind,
         uuid=uuid,
         messages=len(reloaded),
         characters=sum(map(_size, reloaded)),
-        note_characters=_size(note),
+        note_characters=size,
         sha256_added=_sha256(lines_added),
         sha256_reloaded=_sha256(lines_reloaded),
         pages=len(read),
@@ -155,10 +149,6 @@ def _texts(msg: Msg) -> Iterable[str]:
     yield from (text for _, text, _ in planning.texts(msg))
     yield from map(rendering.arguments, msg.tool_uses)
     yield from (block.thinking for block in msg.content if isinstance(block, ThinkingBlock))
-
-
-def _kind(note: Msg) -> OriginKind:
-    return note.origin.kind if note.origin is not None else "stub"
 
 
 def _size(msg: Msg) -> int:
