@@ -149,7 +149,6 @@ _DEEPEST = 100
 _TOO_DEEP = f"it is nested deeper than {_DEEPEST} levels or contains itself"
 
 _quoted = json.encoder.encode_basestring_ascii
-"""A text as JSON in ASCII."""
 
 
 def text_of(value: str) -> str:

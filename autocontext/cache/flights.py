@@ -37,7 +37,6 @@ class FlightState(Enum):
     VALUE = "value"
     """With a result as JSON in `body`: every caller decodes its own copy."""
     ERROR = "error"
-    """With an exception."""
     PRIVATE = "private"
     """With a result that cannot be copied: it belongs to the caller that computed it."""
     GIVEN_UP = "given up"

@@ -33,7 +33,6 @@ class Interrupts:
     """
 
     came = False
-    """Whether there was one."""
 
     @contextmanager
     def noted(self) -> Iterator[None]:

@@ -41,7 +41,6 @@ def open_sessions(url: str, *, create: bool = False) -> Iterator[DatabaseSession
 
 
 FILES = (".jsonl", ".json", ".ndjson")
-"""Suffixes of files of conversations."""
 
 
 def is_database(source: str, session: str | None) -> bool:

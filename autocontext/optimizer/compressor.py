@@ -65,7 +65,6 @@ class ConversationCompressor:
         owner = type(self).__name__
         self.config = as_state_config(config, owner)
         self.store = SqliteContentStore(":memory:") if store is None else checked_content_store(store, owner)
-        """Where the originals are."""
         self._namespace = namespace
         self._is_failure, self._redaction = detector, Redaction(redact)
 
