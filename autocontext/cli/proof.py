@@ -92,9 +92,17 @@ def _check(
     memory: AutoContextMemory, uuid: str, kind: OriginKind, size: int, behind: Iterable[Msg], *,
     added: Sequence[Msg], before: Sequence[str],
 ) -> ReloadCheck:  # fmt: skip
-    reloaded = memory.reload(uuid)
     by_line = dict(zip(before, added, strict=True))
-    lines_added = list(_at_most(Counter(before), (_as_added(m, by_line) for m in behind)))
+    by_id = {m.id: line for line, m in reversed(by_line.items())}  # the first, as several may share an id
+    left, lines_added = Counter(before), list[str]()
+    for msg in behind:
+        line = json.dumps(msg.to_dict())
+        line = line if line in by_line else by_id.get(msg.id, "")
+        # A message that stays in view next to a note is in the note's entry, too: a fold of both contains it twice.
+        if not line or left[line] > 0:
+            left[line] -= 1
+            lines_added.append(line)
+    reloaded = memory.reload(uuid)
     lines_reloaded = [json.dumps(m.to_dict()) for m in reloaded]
     read = [text for _, text in pages(ContextOffloadTool(memory), uuid)]
     shown = "".join(read)
@@ -114,23 +122,6 @@ def _check(
             for part in _texts(by_line[line])
         ),
     )
-
-
-def _at_most(times: Counter[str], lines: Iterable[str]) -> Iterator[str]:
-    """Each line as often as it was added.
-
-    A message that stays in view next to a note is also in the note's entry, so a fold of both contains it twice.
-    """
-    for line in lines:
-        if not line or times[line] > 0:
-            times[line] -= 1
-            yield line
-
-
-def _as_added(msg: Msg, by_line: Mapping[str, Msg]) -> str:
-    """The JSON line of a message when it was added; several messages may share its id."""
-    line = json.dumps(msg.to_dict())
-    return line if line in by_line else next((key for key, m in by_line.items() if m.id == msg.id), "")
 
 
 def pages(tool: ContextOffloadTool, uuid: str) -> Iterator[tuple[str, str]]:

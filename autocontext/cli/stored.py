@@ -33,11 +33,8 @@ def open_sessions(url: str, *, create: bool = False) -> Iterator[DatabaseSession
     """Open the sessions of a database. A missing file is an error unless `create`."""
     if "://" not in url:
         _check_file(url, create=create)
-    store = DatabaseSessionStore(url)
-    try:
+    with DatabaseSessionStore(url) as store:
         yield store
-    finally:
-        store.close()
 
 
 FILES = (".jsonl", ".json", ".ndjson")
