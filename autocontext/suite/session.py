@@ -73,13 +73,11 @@ class Session(DoesSteps):
     # ------------------------------------------------------------------------------------------------------ messages
     def add(self, msg: Message | Iterable[Message], *, said_by_user: str | bool = False) -> None:
         """Add one message or several, as `AutoContextMemory.add`; what `call_tool` returned and added is skipped."""
-        new = [m for m in self.memory.read(msg) if not (m.role == "tool" and self._holds(m))]
+        given = self.memory.read(msg)
+        new = in_log(self.memory, lambda log: [m for m in given if not (m.role == "tool" and holds(log, m))])
         self.memory.add(new, said_by_user=said_by_user)
 
     aadd = awaitable(add)
-
-    def _holds(self, msg: Msg) -> bool:
-        return in_log(self.memory, lambda log: holds(log, msg))
 
     def _prepare(self, query: str | None = None, max_tokens: int | None = None) -> Flow[Prepared]:
         """Return the context for the next model call, valid and within `max_tokens` (default: the config's).
