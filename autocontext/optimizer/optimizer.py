@@ -75,6 +75,15 @@ class _RunRecord:
         rest = json.dumps(state.changed(messages=[]).to_dict(), ensure_ascii=False)
         return utf8_bytes(rest) + sum(map(self.size, state.messages)) + len(state.messages)
 
+    def after_step(self, name: str, before: list[Replacement], after: list[Replacement]) -> list[Replacement]:
+        """What a step has made of the history, unless it has separated a call from its result: then as it was."""
+        if _count_broken_pairs([r.msg for r in before], [r.msg for r in after]):
+            self.kept.append(f"{name}: skipped, it would separate calls from their results")
+            return before
+        known = set(map(id, before))
+        self.steps.append(Step(name, sum(len(r.originals) for r in after if id(r) not in known)))
+        return after
+
 
 class StateOptimizer(DoesSteps):
     """Shrinks session states.
@@ -112,14 +121,15 @@ class StateOptimizer(DoesSteps):
         replacements = as_replacements(state.messages)
         if len(replacements) > self.config.min_history_length:
             for name, step in self._compressor.steps.items():
-                replacements = _apply_step(record, name, replacements, step)
+                replacements = record.after_step(name, replacements, step(replacements))
         context = self._memory_context(state, [r.msg for r in replacements])
         errors = self._analyzer.analyze_error_patterns(self._readable(state.messages))
         indices = messages_to_summarize([r.msg for r in replacements], self.config)
         if indices:
             replacements = yield from self._summarize(replacements, indices, record)
         if len(state.messages) > self.config.min_history_length:
-            replacements = _apply_step(record, "large results", replacements, self._preview_large_results)
+            shortened = self._preview_large_results(replacements)
+            replacements = record.after_step("large results", replacements, shortened)
         messages = yield from self._store_and_render(replacements, record)
         most = self.config.max_conversation_history_size
         if len(messages) > most and not record.kept:
@@ -157,7 +167,7 @@ class StateOptimizer(DoesSteps):
         after = [
             note if i == indices[0] else r for i, r in enumerate(replacements) if i not in absorbed or i == indices[0]
         ]
-        return _apply_step(record, "summary", replacements, lambda _: after)
+        return record.after_step("summary", replacements, after)
 
     def _store_and_render(self, replacements: list[Replacement], record: _RunRecord) -> Flow[list[Msg]]:
         """Store the originals and return the new messages; originals that cannot be stored stay."""
@@ -304,23 +314,6 @@ def _put_between(originals: list[Msg], note: Msg, waiting: list[Msg]) -> list[Ms
             whole += [*originals[start:place], waiting.pop(at)]
             start = place
     return whole + originals[start:]
-
-
-def _apply_step(
-    record: _RunRecord,
-    name: str,
-    replacements: list[Replacement],
-    step: Callable[[list[Replacement]], list[Replacement]],
-) -> list[Replacement]:
-    """Run one step, or skip it if it would separate a call from its result."""
-    after = step(replacements)
-    if _count_broken_pairs([r.msg for r in replacements], [r.msg for r in after]):
-        record.kept.append(f"{name}: skipped, it would separate calls from their results")
-        return replacements
-    before = {id(r) for r in replacements}
-    changed = sum(len(r.originals) for r in after if id(r) not in before)
-    record.steps.append(Step(name, changed))
-    return after
 
 
 def _verified_ref(info: Any, text: str) -> str:
