@@ -267,6 +267,7 @@ class Computing:
         owner = Owner()
         owner.runs = (flows.run(flow, self._database.do) for flow in [_flow(call, owner)])
         result: FlightResult = next(owner.runs)
+        owner.runs = None
         return result
 
     async def amiss(self, call: CachedCall) -> FlightResult:
@@ -274,6 +275,7 @@ class Computing:
         owner = Owner()
         owner.runs = flows.arun(_flow(call, owner), self._database.ado)
         result: FlightResult = await owner.runs
+        owner.runs = None
         return result
 
     def refresh(self, call: CachedCall) -> None:
