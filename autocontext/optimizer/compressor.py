@@ -20,6 +20,7 @@ from autocontext.history.redacting import Redaction
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, is_note, is_pinned
 from autocontext.optimizer.replacements import (
     Replacement,
+    Write,
     as_replacements,
     dump_messages,
     is_shortened,
@@ -113,7 +114,7 @@ class ConversationCompressor:
 
     def replace_superseded(self, replacements: list[Replacement]) -> list[Replacement]:
         """Replace successes that a later success of the same call supersedes, and failures that occurred again."""
-        lines: list[tuple[CallResult, Callable[[str], str]]] = []
+        lines: list[tuple[CallResult, Write]] = []
         newest: dict[tuple[str, str], CallResult] = {}
         for result in reversed(self._call_results(replacements)):
             later = newest.setdefault((result.key, result.outcome), result)
@@ -125,7 +126,7 @@ class ConversationCompressor:
         """Replace failures of a call that succeeded later; the last failure of each kind stays."""
         results = self._call_results(replacements)
         last_of_kind = {result.outcome: result for result in results}
-        lines: list[tuple[CallResult, Callable[[str], str]]] = []
+        lines: list[tuple[CallResult, Write]] = []
         succeeded: dict[str, CallResult] = {}
         for result in reversed(results):
             if not result.failed:
@@ -139,10 +140,10 @@ class ConversationCompressor:
         return (first_line(self._redaction.text(result.text)) or "(no text)") if self._is_failure(result) else ""
 
     def _shorten(
-        self, replacements: list[Replacement], lines: Iterable[tuple[CallResult, Callable[[str], str]]], reason: str
+        self, replacements: list[Replacement], lines: Iterable[tuple[CallResult, Write]], reason: str
     ) -> list[Replacement]:
         """Put the lines that are shorter in place of results; each is written for the handle of the originals."""
-        shorter: dict[int, dict[int, Callable[[str], str]]] = defaultdict(dict)
+        shorter: dict[int, dict[int, Write]] = defaultdict(dict)
         for result, line in lines:
             if len(line(placeholders.ANY_REF)) < len(result.text):
                 shorter[result.index][result.block] = line
@@ -195,11 +196,11 @@ def _call_key(name: str, arguments: Mapping[str, Any]) -> str:
         return ""
 
 
-def _superseded_line(old: CallResult, new: CallResult) -> Callable[[str], str]:
+def _superseded_line(old: CallResult, new: CallResult) -> Write:
     what = "Same result as" if old.text == new.text else "Superseded by"
     return lambda ref: f'[{what} call {new.call_id} (same arguments). Read: context_reload("{ref}")]'
 
 
-def _retried_line(old: CallResult, new: CallResult, redact: Callable[[str], str]) -> Callable[[str], str]:
+def _retried_line(old: CallResult, new: CallResult, redact: Callable[[str], str]) -> Write:
     line = first_line(redact(old.text), 80)
     return lambda ref: f'[Failed: {line} Succeeded in call {new.call_id}. Read: context_reload("{ref}")]'
