@@ -141,9 +141,10 @@ def _lead(call: CachedCall, flight: Flight) -> Flow[FlightResult]:
     shared, store = settled
     if flight.leased:
         try:
-            if (yield Write(store or (lambda: leases.give_back(namespace.text, claim)))) and store:
-                namespace.count("stored")
+            ended = yield Write(store or (lambda: leases.give_back(namespace.text, claim)))
             flight.settled = True
+            if store and ended:
+                namespace.count("stored")
         except AutoContextError as error:  # also a table that is gone or damaged; `watching` gives the lease back
             if store:
                 namespace.failed(error)
