@@ -129,8 +129,6 @@ def _hash_of(task: str, name: str, text: str) -> str:
 
 
 def _shown(name: str, text: str) -> str:
-    if text.isalnum() and text != "null":
-        return text  # a whole number, as most are
     if text in _EMPTY:
         return f"no_{name}"
     if text[0] == '"':
@@ -141,10 +139,8 @@ def _shown(name: str, text: str) -> str:
 
 def _label(parts: list[tuple[str, str, str]]) -> str:
     """Single values before lists and empty ones, both by name."""
-    single = [shown for _, text, shown in parts if text[0] not in "[{" and text not in _EMPTY]
-    if len(single) < len(parts):
-        single += [shown for _, text, shown in parts if text[0] in "[{" or text in _EMPTY]
-    return ":".join(single)[:LABEL] or "no_parameters"
+    ordered = sorted(parts, key=lambda part: part[1][0] in "[{" or part[1] in _EMPTY)
+    return ":".join(shown for _, _, shown in ordered)[:LABEL] or "no_parameters"
 
 
 # ------------------------------------------------------------------------------------------------------ single values
@@ -153,7 +149,6 @@ _DEEPEST = 100
 _TOO_DEEP = f"it is nested deeper than {_DEEPEST} levels or contains itself"
 
 _quoted = json.encoder.encode_basestring_ascii
-"""A text as JSON in ASCII."""
 
 
 def text_of(value: str) -> str:

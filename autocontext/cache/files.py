@@ -133,10 +133,9 @@ def _with_details(path: Path, entry: CacheEntry, details: Any) -> CacheEntry:
 
 def _are_written(details: dict[str, Any]) -> bool:
     """Whether the tables take these details."""
-    values = {name: details.get(name) for name in _FIELDS}
-    if not all(type(value) is _FIELDS[name] for name, value in values.items()):
+    if not all(type(details.get(name)) is kind for name, kind in _FIELDS.items()):
         return False
-    if any(type(value) is int and value.bit_length() > _BITS for value in values.values()):
+    if any(kind is int and details[name].bit_length() > _BITS for name, kind in _FIELDS.items()):
         return False
     try:
         tags = json.loads(details["tags"])

@@ -37,7 +37,6 @@ class FlightState(Enum):
     VALUE = "value"
     """With a result as JSON in `body`: every caller decodes its own copy."""
     ERROR = "error"
-    """With an exception."""
     PRIVATE = "private"
     """With a result that cannot be copied: it belongs to the caller that computed it."""
     GIVEN_UP = "given up"
@@ -65,9 +64,10 @@ class Owner:
     @property
     def alive(self) -> bool:
         """Whether the call is still running, or waiting in an event loop that runs."""
-        if isinstance(self.runs, CoroutineType):
-            return self.runs.cr_frame is not None and self.loop is not None and self.loop.is_running()
-        return isinstance(self.runs, GeneratorType) and self.runs.gi_running
+        runs = self.runs  # once, as the call may end meanwhile
+        if isinstance(runs, CoroutineType):
+            return runs.cr_frame is not None and self.loop is not None and self.loop.is_running()
+        return isinstance(runs, GeneratorType) and runs.gi_running
 
 
 class Flight:

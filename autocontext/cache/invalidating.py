@@ -14,10 +14,15 @@ from autocontext.stores.checks import check_texts
 from autocontext.stores.database import Statement, Work, safe
 from autocontext.stores.records import text_hash
 
-_TAGGED = "key IN (SELECT key FROM autocontext_cache_tag WHERE namespace = :ns AND tag = :tag)"
-_COMPUTED_WITH_TAG = (
-    "holder IN (SELECT holder FROM autocontext_cache_computation_tag WHERE namespace = :ns AND tag = :tag)"
-)
+_RESULTS = {
+    "key": "key = :key",
+    "task": "task = :task",
+    "prefix": "substr(key, 1, :size) = :key_prefix",
+    "tag": "key IN (SELECT key FROM autocontext_cache_tag WHERE namespace = :ns AND tag = :tag)",
+}
+_COMPUTATIONS = _RESULTS | {
+    "tag": "holder IN (SELECT holder FROM autocontext_cache_computation_tag WHERE namespace = :ns AND tag = :tag)"
+}
 
 
 class ToolCall(NamedTuple):
@@ -75,22 +80,13 @@ class Selection(NamedTuple):
         if key is not None:
             check_key(key)
         text = safe(text if task is None else text_of(text))
-        if tag is not None:
-            named = cls._inside(own, _TAGGED, {"tag": text})
-            return named._replace(computations=f"namespace = :ns AND {_COMPUTED_WITH_TAG}")
-        if prefix is not None:
-            return cls._inside(own, "substr(key, 1, :size) = :key_prefix", {"size": len(text), "key_prefix": text})
-        return cls._inside(own, f"{field} = :{field}", {field: text})
+        params = {"ns": own, "size": len(text), "key_prefix" if field == "prefix" else field: text}
+        return cls(f"namespace = :ns AND {_RESULTS[field]}", params, f"namespace = :ns AND {_COMPUTATIONS[field]}")
 
     @classmethod
     def everything(cls, own: str) -> Selection:
         """All results of a namespace, not of those below it."""
         return cls("namespace = :ns", {"ns": own}, "namespace = :ns", "namespace = :ns")
-
-    @classmethod
-    def _inside(cls, own: str, condition: str, params: dict[str, Any]) -> Selection:
-        condition = f"namespace = :ns AND {condition}"
-        return cls(condition, {"ns": own, **params}, condition)
 
 
 def invalidating(namespace: CacheNamespace, selection: Selection) -> Work[int]:

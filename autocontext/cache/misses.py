@@ -12,7 +12,6 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -57,7 +56,7 @@ class CachedCall(NamedTuple):
     """The tool call that asks, to be noted."""
 
 
-_Settled: TypeAlias = tuple[FlightResult, CacheEntry | None]
+_Settled: TypeAlias = tuple[FlightResult, Callable[[], Work[bool]] | None]
 
 
 def miss(call: CachedCall, owner: Owner) -> Flow[FlightResult]:
@@ -138,22 +137,17 @@ def _lead(call: CachedCall, flight: Flight) -> Flow[FlightResult]:
     namespace.count("computed")
     result = yield from _compute(computed(call.make(), flight))
     cost = time.monotonic() - start
-    settled: _Settled = yield slow(lambda: _settle(call, result, cost), result.value)
-    shared, entry = settled
-    if not flight.leased:
-        return shared
-    if entry is None or not fits(namespace, entry):
-        with suppress(AutoContextError):  # nothing is to be stored; `watching` gives it back once that works
-            yield Write(lambda: leases.give_back(namespace.text, claim))
+    settled: _Settled = yield slow(lambda: _settle(call, claim, result, cost), result.value)
+    shared, store = settled
+    if flight.leased:
+        try:
+            ended = yield Write(store or (lambda: leases.give_back(namespace.text, claim)))
             flight.settled = True
-        return shared
-    work = yield slow(lambda: storing(namespace, entry, claim), entry.body)
-    try:
-        if (yield Write(work)):
-            namespace.count("stored")
-        flight.settled = True
-    except AutoContextError as error:  # also a table that is gone or damaged
-        namespace.failed(error)
+            if store and ended:
+                namespace.count("stored")
+        except AutoContextError as error:  # also a table that is gone or damaged; `watching` gives the lease back
+            if store:
+                namespace.failed(error)
     return shared
 
 
@@ -219,22 +213,23 @@ def _stored(call: CachedCall, entry: CacheEntry) -> FlightResult | None:
     return FlightResult(FlightState.VALUE, match.entry.text())
 
 
-def _settle(call: CachedCall, result: FlightResult, cost: float) -> _Settled:
-    """The result as all callers get it, and the entry to store, if any; `cost` is in seconds."""
+def _settle(call: CachedCall, claim: Claim, result: FlightResult, cost: float) -> _Settled:
+    """The result as all callers get it, and what stores it, if anything is to; `cost` is in seconds."""
     options, namespace = call.options, call.namespace
+    is_error = result.state is FlightState.ERROR
+    if is_error and (call.in_background or not isinstance(result.value, options["cache_exceptions"])):
+        return result, None
     try:
-        if result.state is FlightState.ERROR:
-            if call.in_background or not isinstance(result.value, options["cache_exceptions"]):
-                return result, None
-            return result, namespace.entry(call.key, "error", encoded_error(result.value), options, cost=cost)
-        body = encoded(without_call_fields(result.value, options["per_call"]))
+        value = without_call_fields(result.value, options["per_call"])
+        body = encoded_error(value) if is_error else encoded(value)
     except UncacheableError:
         namespace.count("uncacheable")
         return result, None
-    shared = FlightResult(FlightState.VALUE, body)
-    if result.value is None and not options["cache_none"]:
+    shared = result if is_error else FlightResult(FlightState.VALUE, body)
+    entry = namespace.entry(call.key, "error" if is_error else "value", body, options, cost=cost)
+    if not fits(namespace, entry) or (value is None and not options["cache_none"]):
         return shared, None
-    return shared, namespace.entry(call.key, "value", body, options, cost=cost)
+    return shared, storing(namespace, entry, claim)
 
 
 _CLOSING = 5.0

@@ -103,7 +103,6 @@ class Match(NamedTuple):
     result: Any
     """The value; of a stored exception, the exception."""
     stale: bool
-    """It is past its expiry."""
     due: bool
     """Recompute it in the background."""
 

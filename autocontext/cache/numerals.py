@@ -11,15 +11,16 @@ from typing import Any
 from autocontext.errors import ConfigError, InvalidNumber
 
 # ruff: noqa: SIM905 (word lists are easier to read as text)
-_COMMA_DECIMALS = frozenset(
-    "af be bg bs ca cs da de el es et eu fi fr gl hr hu id is it lt lv mk nb nl nn no "
-    "pl pt ro ru sk sl sq sr sv tr uk vi".split()
+_COMMA = (
+    "af be bg bs ca cs da de el es et eu fi fr gl hr hu id is it lt lv mk nb nl nn no pl pt ro ru sk sl sq sr sv tr uk "
+    "vi en-za"
 )
-_POINT_DECIMALS = frozenset("en zh ja ko th he hi bn ta te ms fil ga cy mt ur".split())
-# Countries that write numbers in another way than their language elsewhere.
-_EXCEPTIONS = {"de-ch": ".", "de-li": ".", "it-ch": ".", "en-za": ",", **dict.fromkeys(
-    "es-mx es-us es-pr es-gt es-hn es-ni es-pa es-pe es-sv es-do es-cu".split(), "."
-)}  # fmt: skip
+_POINT = (
+    "en zh ja ko th he hi bn ta te ms fil ga cy mt ur "
+    "de-ch de-li it-ch es-mx es-us es-pr es-gt es-hn es-ni es-pa es-pe es-sv es-do es-cu"
+)
+# Languages, then countries that write numbers in another way than their language elsewhere.
+_DECIMAL_MARKS = dict.fromkeys(_COMMA.split(), ",") | dict.fromkeys(_POINT.split(), ".")
 
 _SCALES = {
     "k": 10**3, "thousand": 10**3, "tsd": 10**3, "m": 10**6, "mn": 10**6, "mm": 10**6, "mio": 10**6, "million": 10**6,
@@ -86,9 +87,8 @@ def _read(original: str, decimal_mark: str | None) -> Fraction:
 
 
 def _without_sign(text: str) -> tuple[str, bool]:
-    if text[:1] == "-":
-        return text[1:].strip(), True
-    return (text[1:].strip() if text[:1] == "+" else text), False
+    sign = text[:1]
+    return (text[1:].strip() if sign in ("+", "-") else text), sign == "-"
 
 
 def _from_digits(original: str, digits: str, decimal_mark: str | None) -> Fraction:
@@ -109,10 +109,7 @@ def _likely_mark(original: str, digits: str) -> str:
     marks = [mark for mark in ",." if mark in digits]
     if len(marks) == 2:
         return max(marks, key=digits.rindex)
-    if not marks:
-        return ""
-    mark = marks[0]
-    if digits.count(mark) > 1:
+    if not marks or digits.count(mark := marks[0]) > 1:
         return ""
     whole, _, rest = digits.partition(mark)
     if len(rest) != 3 or not 1 <= len(whole) <= 3 or whole.startswith("0") or not whole.isdigit():
@@ -126,13 +123,9 @@ def _likely_mark(original: str, digits: str) -> str:
 
 def _decimal_mark(locale: str) -> str:
     tag = locale.replace("_", "-").split(".")[0].lower()
-    language = tag.split("-")[0]
-    if tag in _EXCEPTIONS:
-        return _EXCEPTIONS[tag]
-    if language in _COMMA_DECIMALS:
-        return ","
-    if language in _POINT_DECIMALS:
-        return "."
+    mark = _DECIMAL_MARKS.get(tag) or _DECIMAL_MARKS.get(tag.split("-")[0])
+    if mark:
+        return mark
     raise ConfigError(f'locale: {locale!r} is not known; give a language such as "en", "de" or "zh"')
 
 

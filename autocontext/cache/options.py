@@ -63,8 +63,7 @@ def check_names(options: CacheOptions, names: Iterable[str], task: str) -> None:
     """Raise ConfigError when `ignore`, `hashed` or `quantize` name a parameter that the function does not have."""
     known = frozenset(names)
     for field in ("ignore", "hashed", "quantize"):
-        listed = options[field] or ()
-        if unknown := sorted(names_in(listed, field) - known):
+        if unknown := sorted(set(options[field] or ()) - known):
             raise ConfigError(f"{field}: {task} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}")
 
 

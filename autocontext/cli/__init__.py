@@ -76,21 +76,16 @@ def _run(command: Run, arguments: argparse.Namespace) -> int:
             partly = command(screen, arguments) is False
             sys.stdout.flush()
     except KeyboardInterrupt:
-        return _interrupted(screen)
+        return _end(screen, "interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader, e.g. `head`, has closed the pipe
         return CLOSED
     except (AutoContextError, OSError) as e:
         return _fail(screen, arguments, _error_text(e))
     except Exception as e:  # noqa: BLE001 (a bug is reported like other errors: one line, and a traceback with --debug)
         if screen.interrupts.came:
-            return _interrupted(screen)
+            return _end(screen, "interrupted", INTERRUPTED)
         return _fail(screen, arguments, f"internal error, {type(e).__name__}: {e} (run with --debug for the traceback)")
     return PARTLY if partly else DONE
-
-
-def _interrupted(screen: Screen) -> int:
-    _report_problem(screen, "interrupted")
-    return INTERRUPTED
 
 
 def _error_text(error: Exception) -> str:
@@ -101,16 +96,18 @@ def _error_text(error: Exception) -> str:
 
 
 def _fail(screen: Screen, arguments: argparse.Namespace, problem: str) -> int:
-    _report_problem(screen, f"autocontext {arguments.name}: {problem}")
+    code = _end(screen, f"autocontext {arguments.name}: {problem}", NOTHING_DONE)
     if arguments.debug:
         traceback.print_exc()
-    return NOTHING_DONE
+    return code
 
 
-def _report_problem(screen: Screen, problem: str) -> None:
+def _end(screen: Screen, problem: str, code: int) -> int:
+    """Report why the command ends, and return its exit code."""
     with contextlib.suppress(OSError):  # an unwritable stdout must not hide the problem
         sys.stdout.flush()
     screen.complain(problem)
+    return code
 
 
 def _null_stream() -> TextIO:

@@ -48,7 +48,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     name, words = arguments.benchmark, arguments.words
     files = [word for word in words if word == "-" or not word.startswith("-")]
     if name == "facts" and files:
-        return _facts(screen, arguments, files[0], [*files[1:], *(word for word in words if word not in files)])
+        return _facts(screen, files[0], [*files[1:], *(word for word in words if word not in files)])
     benchmarks = list_benchmarks(clone())
     if name is None:
         show(screen, benchmarks)
@@ -65,13 +65,12 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     return code == 0
 
 
-def _facts(screen: Screen, arguments: argparse.Namespace, file: str, surplus: list[str]) -> bool:
+def _facts(screen: Screen, file: str, surplus: list[str]) -> bool:
     from autocontext.cli import facts  # noqa: PLC0415 (imports rankers, which other commands do not need)
 
     if surplus:
         raise ConfigError(f"bench facts takes one FILE and prints one table; leave out {' '.join(surplus)}")
-    arguments.file = file
-    return facts.run(screen, arguments)
+    return facts.run(screen, file)
 
 
 def clone() -> Path:

@@ -38,7 +38,6 @@ class JsonLines(Generic[T]):
         """`other_kind` says what a file with such first lines looks like that `parse` does not read at all."""
         self.name = "stdin" if path == "-" else path
         self.broken = 0
-        """Number of broken lines so far."""
         self._path, self._parse, self._report, self._other_kind = path, parse, report, other_kind
 
     def at(self, line: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -17,14 +16,14 @@ DEPTHS = (5, 10, 15)
 _COLUMNS = (Column("category", right=False), Column("n"), *(Column(f"recall@{depth}") for depth in DEPTHS))
 
 
-def run(screen: Screen, arguments: argparse.Namespace) -> bool:
+def run(screen: Screen, file: str) -> bool:
     """Rank the facts of each line for its queries and show recall by category; False if a line could not be read.
 
     Raises OSError for an unreadable file, InvalidMessage for one without a query.
     """
     judged: list[Judged] = []
     unlabelled = 0
-    lines = JsonLines(arguments.file, facts_in, screen.complain)
+    lines = JsonLines(file, facts_in, screen.complain)
     for facts, without in lines:
         unlabelled += without
         for done, one in enumerate(judge(default_ranker, facts, DEPTHS), 1):
@@ -32,7 +31,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
             screen.progress(f"{facts.name} · query {done} of {len(facts.queries)}", done / len(facts.queries))
     screen.done()
     if not judged:
-        raise InvalidMessage(f"{arguments.file}: no query has evidence among its facts; check the ids in `evidence`")
+        raise InvalidMessage(f"{file}: no query has evidence among its facts; check the ids in `evidence`")
     screen.table(_COLUMNS, list(rows(judged)), total=True)
     if unlabelled:
         screen.text(f"{unlabelled:,} queries skipped: none of their evidence is among the facts.")

@@ -205,10 +205,7 @@ def _model_calls(results: Sequence[ReplayResult]) -> Iterator[Figure]:
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _WITH, _WITHOUT, _OVER, _AXIS, _LIMIT = "green", "yellow", "red", "dim", "cyan"
-
-
 _HEIGHT = 11
-"""Rows."""
 
 
 def plotted(calls: Sequence[ModelCall], window: int, *, width: int, unicode: bool = True) -> list[Line]:

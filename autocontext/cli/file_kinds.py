@@ -6,6 +6,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from autocontext.stores.private_files import SQLITE
 
@@ -57,13 +58,13 @@ def not_json_lines(head: bytes) -> str:
     if kind := _known(head):
         return kind
     head = head.removeprefix(b"\xef\xbb\xbf")
-    lines = [line for line in _whole_lines(head) if line.strip()]
+    lines = _whole_lines(head)
     if not lines:
         return ""
     if not any(line.lstrip()[:1] in (b"{", b"[") for line in head.splitlines()):  # the last may be cut off
         return _text(lines)
     pretty = len(lines) > 1 and lines[0][:1] in (b"{", b"[") and lines[1][:1] in (b" ", b"\t", b"]")
-    if pretty and not _is_json(lines[0]):
+    if pretty and _json(lines[0]) is None:
         return "one JSON document over several lines; put each conversation on a line of its own: jq -c . FILE"
     return ""
 
@@ -81,10 +82,7 @@ def not_conversations(lines: Iterable[bytes]) -> str:
 
 def _no_conversation(line: bytes) -> str:
     """What an object without messages is; "" for any other line."""
-    try:
-        record = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
-    except (ValueError, RecursionError):
-        return ""
+    record = _json(line.removeprefix(b"\xef\xbb\xbf"))
     if not isinstance(record, dict) or "messages" in record:
         return ""
     return next((kind for fields, kind in _LINES if record.keys() >= {*fields}), 'objects without "messages"')
@@ -96,7 +94,7 @@ def not_a_database(head: bytes) -> str:
         return ""
     if kind := _known(head):
         return "binary data; if it was a database, restore it from a backup" if kind == "binary data" else kind
-    lines = [line for line in _whole_lines(head) if line.strip()]
+    lines = _whole_lines(head)
     if any(line.lstrip()[:1] in (b"{", b"[") for line in lines[:1]):
         return "JSON" if not_json_lines(head) else "JSON; `autocontext replay FILE` reads conversations"
     return _text(lines)
@@ -109,17 +107,17 @@ def _known(head: bytes) -> str:
 
 
 def _whole_lines(head: bytes) -> list[bytes]:
-    """The lines of the head; the last one is left out where it may go on behind it."""
+    """The lines of the head that are not blank; the last one is left out where it may go on behind it."""
     lines = head.splitlines()
-    return lines[:-1] if len(head) >= HEAD and len(lines) > 1 else lines
+    return list(filter(bytes.strip, lines[:-1] if len(head) >= HEAD and len(lines) > 1 else lines))
 
 
-def _is_json(line: bytes) -> bool:
+def _json(line: bytes) -> Any:
+    """The value of a line; None if it is no JSON."""
     try:
-        json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError):
-        return False
-    return True
+        return None
 
 
 def _text(lines: list[bytes]) -> str:

@@ -103,10 +103,24 @@ def header(screen: Screen, memory: AutoContextMemory) -> None:
 
 
 def messages(screen: Screen, memory: AutoContextMemory, *, full: bool) -> None:
-    """Show the messages in view, one line each or whole."""
+    """Show the messages in view, one line each or whole: number (of one original), role, size and text."""
     for msg, numbers in numbered(memory, memory.messages):
         number = f"m{numbers[0]}" if len(numbers) == 1 else ""
-        _message(screen, number, msg, memory.count([msg]), full=full)
+        note = f" {figures.origin_name(msg.origin.kind)} {msg.origin.uuid[:8]}" if msg.origin is not None else ""
+        head = f"{number:>5} {msg.role:<9} {memory.count([msg]):>7,} "
+        text = transcript(msg)
+        if full:
+            screen.line((head, "dim"), (note.strip(), "yellow"))
+            for line in text.splitlines():
+                screen.line("     ", printable(line))
+            continue
+        first = printable(" ".join(text.removeprefix(f"[{msg.role}] ").split()))
+        room = screen.width - len(head) - len(note) - 1
+        screen.line(
+            (head, "dim"),
+            (note.strip() + (" " if note else ""), "yellow"),
+            screen.clip(first, room) if room > _LEAST else "",
+        )
 
 
 def numbered(memory: AutoContextMemory, messages: Iterable[Msg]) -> Iterator[tuple[Msg, list[int]]]:
@@ -115,25 +129,6 @@ def numbered(memory: AutoContextMemory, messages: Iterable[Msg]) -> Iterator[tup
     for msg in messages:
         originals = [msg] if msg.origin is None else memory.reload(msg.origin.uuid)
         yield msg, sorted(places[id(m)] for m in originals if id(m) in places)
-
-
-def _message(screen: Screen, number: str, msg: Msg, tokens: int, *, full: bool) -> None:
-    """Show one message: its number if it is one original, whole or in short, role, size, first line or all of it."""
-    note = f" {figures.origin_name(msg.origin.kind)} {msg.origin.uuid[:8]}" if msg.origin is not None else ""
-    head = f"{number:>5} {msg.role:<9} {tokens:>7,} "
-    text = transcript(msg)
-    if full:
-        screen.line((head, "dim"), (note.strip(), "yellow"))
-        for line in text.splitlines():
-            screen.line("     ", printable(line))
-        return
-    first = printable(" ".join(text.removeprefix(f"[{msg.role}] ").split()))
-    room = screen.width - len(head) - len(note) - 1
-    screen.line(
-        (head, "dim"),
-        (note.strip() + (" " if note else ""), "yellow"),
-        screen.clip(first, room) if room > _LEAST else "",
-    )
 
 
 def compressions(screen: Screen, memory: AutoContextMemory, events: Sequence[CompressionEvent]) -> None:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autocontext.cli.arguments import Commands
 from autocontext.cli.screen import Screen
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ConfigError
-from autocontext.stores import SessionInfo
-
-if TYPE_CHECKING:
-    from autocontext.suite import AutoContext
 
 
 def add(commands: Commands) -> None:
@@ -51,14 +46,14 @@ def run(screen: Screen, arguments: argparse.Namespace) -> None:
     window = arguments.steering
     config = None if window is None else AutoContextConfig.for_window(window, steering=True)
     with AutoContext.open(url, config=config) as context:
-        session = arguments.session or _latest(context, arguments.user)
+        session = arguments.session
+        if not session:
+            infos = context.sessions.sessions(arguments.user)
+            if not infos:
+                raise ConfigError(
+                    f"--session: user {arguments.user!r} has no session in this database; give an id to create one"
+                )
+            session = infos[0].session_id
         size = len(context.session(session, user_id=arguments.user).memory.get_original_memory_msgs())
         screen.complain(f"autocontext mcp: session {session!r} of user {arguments.user!r} in {url}, messages: {size:,}")
         asyncio.run(serve(context, session, arguments.user))
-
-
-def _latest(context: AutoContext, user: str) -> str:
-    infos: list[SessionInfo] = context.sessions.sessions(user)
-    if not infos:
-        raise ConfigError(f"--session: user {user!r} has no session in this database; give an id to create one")
-    return infos[0].session_id

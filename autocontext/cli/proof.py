@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from autocontext import AutoContextMemory, ContextOffloadTool, Msg, TextBlock, ThinkingBlock, ToolResultBlock
-from autocontext.messages import OriginKind, ToolUseBlock
+from autocontext import AutoContextMemory, ContextOffloadTool, Msg, ThinkingBlock
+from autocontext.content import planning
+from autocontext.messages import OriginKind
 from autocontext.text import rendering
 from autocontext.text.quoting import quoted
 
@@ -58,26 +59,19 @@ def reachable(memory: AutoContextMemory) -> set[str]:
 
 
 def reload_some(memory: AutoContextMemory, added: Sequence[Msg], before: Sequence[str]) -> list[ReloadCheck]:
-    """Reload up to three items: the largest of each kind first. `before` is `added` as JSON."""
-    items = _items(memory)
-    uuids: list[str] = []
-    for kind in _KINDS:
-        uuids += [uuid for uuid, note in items.items() if _kind(note) == kind][:1]
-    uuids += [uuid for uuid in items if uuid not in uuids]
-    return [_check(memory, uuid, items[uuid], added, before) for uuid in uuids[:3]]
+    """Reload up to three items: the largest of each kind first. `before` is `added` as JSON.
 
-
-def _items(memory: AutoContextMemory) -> dict[str, Msg]:
-    """By UUID, the message that replaces each offload entry; the largest entry first.
-
-    A note that was written anew stands for the same messages as before: one of the two is here.
+    A note that was written anew stands for the same messages as before: one of the two is reloaded.
     """
     offloads = memory.get_offload_context()
     messages = (m for msgs in (memory.messages, *offloads.values()) for m in msgs)
-    notes = {m.origin.uuid: m for m in messages if m.origin is not None}
-    behind = {u: list(_behind(msgs, offloads)) for u, msgs in offloads.items() if msgs and u in notes}
-    different = {tuple(m.id for m in msgs): u for u, msgs in behind.items()}.values()
-    return {uuid: notes[uuid] for uuid in sorted(different, key=lambda u: -sum(map(_size, behind[u])))}
+    notes = {m.origin.uuid: (m.origin.kind, _size(m)) for m in messages if m.origin is not None}
+    behind = {uuid: list(_behind(msgs, offloads)) for uuid, msgs in offloads.items() if msgs and uuid in notes}
+    different = {tuple(m.id for m in msgs): uuid for uuid, msgs in behind.items()}.values()
+    items = sorted(different, key=lambda uuid: -sum(map(_size, behind[uuid])))
+    largest = {notes[uuid][0]: uuid for uuid in reversed(items)}
+    uuids = dict.fromkeys([*(largest[kind] for kind in _KINDS if kind in largest), *items])
+    return [_check(memory, uuid, *notes[uuid], behind[uuid], added=added, before=before) for uuid in [*uuids][:3]]
 
 
 def _behind(msgs: Iterable[Msg], offloads: Mapping[str, Sequence[Msg]]) -> Iterator[Msg]:
@@ -94,21 +88,30 @@ def _behind(msgs: Iterable[Msg], offloads: Mapping[str, Sequence[Msg]]) -> Itera
             todo.extend(reversed(offloads[uuid]))
 
 
-def _check(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg], before: Sequence[str]) -> ReloadCheck:
-    reloaded = memory.reload(uuid)
+def _check(
+    memory: AutoContextMemory, uuid: str, kind: OriginKind, size: int, behind: Iterable[Msg], *,
+    added: Sequence[Msg], before: Sequence[str],
+) -> ReloadCheck:  # fmt: skip
     by_line = dict(zip(before, added, strict=True))
-    offloads = memory.get_offload_context()
-    lines = [_as_added(m, by_line) for m in _behind(offloads[uuid], offloads)]
-    lines_added = list(_at_most(Counter(before), lines))
+    by_id = {m.id: line for line, m in reversed(by_line.items())}  # the first, as several may share an id
+    left, lines_added = Counter(before), list[str]()
+    for msg in behind:
+        line = json.dumps(msg.to_dict())
+        line = line if line in by_line else by_id.get(msg.id, "")
+        # A message that stays in view next to a note is in the note's entry, too: a fold of both contains it twice.
+        if not line or left[line] > 0:
+            left[line] -= 1
+            lines_added.append(line)
+    reloaded = memory.reload(uuid)
     lines_reloaded = [json.dumps(m.to_dict()) for m in reloaded]
     read = [text for _, text in pages(ContextOffloadTool(memory), uuid)]
     shown = "".join(read)
     return ReloadCheck(
-        kind=_kind(note),
+        kind=kind,
         uuid=uuid,
         messages=len(reloaded),
         characters=sum(map(_size, reloaded)),
-        note_characters=_size(note),
+        note_characters=size,
         sha256_added=_sha256(lines_added),
         sha256_reloaded=_sha256(lines_reloaded),
         pages=len(read),
@@ -119,23 +122,6 @@ def _check(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg]
             for part in _texts(by_line[line])
         ),
     )
-
-
-def _at_most(times: Counter[str], lines: Iterable[str]) -> Iterator[str]:
-    """Each line as often as it was added.
-
-    A message that stays in view next to a note is also in the note's entry, so a fold of both contains it twice.
-    """
-    for line in lines:
-        if not line or times[line] > 0:
-            times[line] -= 1
-            yield line
-
-
-def _as_added(msg: Msg, by_line: Mapping[str, Msg]) -> str:
-    """The JSON line of a message when it was added; several messages may share its id."""
-    line = json.dumps(msg.to_dict())
-    return line if line in by_line else next((key for key, m in by_line.items() if m.id == msg.id), "")
 
 
 def pages(tool: ContextOffloadTool, uuid: str) -> Iterator[tuple[str, str]]:
@@ -151,20 +137,9 @@ def pages(tool: ContextOffloadTool, uuid: str) -> Iterator[tuple[str, str]]:
 
 def _texts(msg: Msg) -> Iterable[str]:
     """Every text in a message, as the reload tool shows it."""
-    for block in msg.content:
-        match block:
-            case TextBlock() | ToolResultBlock(output=str()):
-                yield block.text
-            case ThinkingBlock():
-                yield block.thinking
-            case ToolUseBlock():
-                yield rendering.arguments(block)
-            case ToolResultBlock():
-                yield from (part.text for part in block.output if isinstance(part, TextBlock))
-
-
-def _kind(note: Msg) -> OriginKind:
-    return note.origin.kind if note.origin is not None else "stub"
+    yield from (text for _, text, _ in planning.texts(msg))
+    yield from map(rendering.arguments, msg.tool_uses)
+    yield from (block.thinking for block in msg.content if isinstance(block, ThinkingBlock))
 
 
 def _size(msg: Msg) -> int:

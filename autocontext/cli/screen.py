@@ -33,7 +33,6 @@ class Interrupts:
     """
 
     came = False
-    """Whether there was one."""
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -112,16 +111,16 @@ class Screen:
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, total: bool = False) -> None:
         """Show a table; with `total` the last row is a sum. The first column is cut if necessary."""
         columns, rows, widths = fitted(columns, rows, self.width)
-        self._row(columns, [c.title for c in columns], widths, ["dim"] * len(columns))
+        self._row(columns, [c.title for c in columns], widths, "dim")
         for i, row in enumerate(rows):
             last = total and i == len(rows) - 1
             if last:
                 self.line(("─" * (sum(widths) + 2 * len(widths) - 2), "dim"))
-            self._row(columns, row, widths, ["bold" if last else ""] * len(row))
+            self._row(columns, row, widths, "bold" if last else "")
 
-    def _row(self, columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], styles: Sequence[str]) -> None:
+    def _row(self, columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], style: str) -> None:
         pieces: list[tuple[str, str]] = []
-        for column, text, width, style in zip(columns, row, widths, styles, strict=True):
+        for column, text, width in zip(columns, row, widths, strict=True):
             clipped = self.clip(text, width)
             gap = " " * (width - cells(clipped))
             pieces.append(((gap + clipped if column.right else clipped + gap) + "  ", style))

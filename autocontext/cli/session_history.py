@@ -15,7 +15,6 @@ from autocontext.history.log import Log, ViewChange
 from autocontext.tokens import TokenCounter
 
 KINDS = ("system", "user", "assistant", "calls", "results", "notes")
-"""The parts of a context."""
 Point = tuple[int, ...]
 """A model call: messages before it, tokens sent, tokens without compression, then tokens of each of KINDS."""
 
@@ -49,7 +48,6 @@ class CallTotals:
     cached: int = 0
     """Of these, tokens that the previous call sent at the same position."""
     largest: int = 0
-    """The largest context of a call."""
 
 
 class SessionHistory:

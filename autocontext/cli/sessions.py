@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,65 +35,60 @@ _HANDLES = (
 def add(commands: Commands) -> None:
     """Add the commands to the parser."""
 
-    def command(name: str, run: Run, help_: str, *, user: bool = True) -> argparse.ArgumentParser:
+    def command(name: str, run: Run, help_: str, *, user: bool = True) -> Callable[..., Any]:
+        """Add a command; returns what adds an argument to it."""
         parser = commands.add(name, run, help_, f"{help_[:1].upper()}{help_[1:]}.")
         stored.add_database(parser)
         if user:
             stored.add_user(parser)
-        return parser
+        return parser.add_argument
 
-    parser = command(
+    argument = command(
         "reload", reload, "print the originals behind an offload UUID, a content handle or message numbers"
     )
-    parser.add_argument("uuid", metavar="HANDLE", help=_HANDLES)
-    parser.add_argument("--session", metavar="S", help="search only this session")
-    parser.add_argument("--query", metavar="TEXT", help="only the passages that match, e.g. 'connection refused'")
-    parser.add_argument("--json", action="store_true", help="the original messages as JSON lines")
-    parser.add_argument(
+    argument("uuid", metavar="HANDLE", help=_HANDLES)
+    argument("--session", metavar="S", help="search only this session")
+    argument("--query", metavar="TEXT", help="only the passages that match, e.g. 'connection refused'")
+    argument("--json", action="store_true", help="the original messages as JSON lines")
+    argument(
         "--raw", action="store_true", help="control characters as they are, also on a terminal (default: escapes there)"
     )
 
-    parser = command("search", search, "find messages in stored sessions, including those out of view")
-    parser.add_argument("text", metavar="TEXT", help="words, e.g. 'lock timeout'; '' with a filter: the newest")
-    parser.add_argument("--session", metavar="S", help="search only this session")
-    parser.add_argument("--tool", metavar="T", help="only calls and results of this tool")
-    parser.add_argument("--after", metavar="TIME", help="only what was said after it, e.g. 2026-11-22T14:00")
-    parser.add_argument("--before", metavar="TIME", help="only what was said before it")
-    parser.add_argument("--limit", type=positive, default=10, metavar="N", help="maximum number of hits (default: 10)")
+    argument = command("search", search, "find messages in stored sessions, including those out of view")
+    argument("text", metavar="TEXT", help="words, e.g. 'lock timeout'; '' with a filter: the newest")
+    argument("--session", metavar="S", help="search only this session")
+    argument("--tool", metavar="T", help="only calls and results of this tool")
+    argument("--after", metavar="TIME", help="only what was said after it, e.g. 2026-11-22T14:00")
+    argument("--before", metavar="TIME", help="only what was said before it")
+    argument("--limit", type=positive, default=10, metavar="N", help="maximum number of hits (default: 10)")
 
-    parser = command("undo", undo, "put the messages that a compression replaced back into the view")
-    parser.add_argument(
-        "uuid", metavar="UUID", help="of the compression, as `inspect` lists it: its first 8 characters"
-    )
-    parser.add_argument("--session", metavar="S", help="search only this session")
+    argument = command("undo", undo, "put the messages that a compression replaced back into the view")
+    argument("uuid", metavar="UUID", help="of the compression, as `inspect` lists it: its first 8 characters")
+    argument("--session", metavar="S", help="search only this session")
 
-    parser = command("export", export, "write a session as JSON lines")
-    parser.add_argument("session", metavar="SESSION", help="the session's id")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
-    parser.add_argument(
+    argument = command("export", export, "write a session as JSON lines")
+    argument("session", metavar="SESSION", help="the session's id")
+    argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
+    argument(
         "--openai", action="store_true", help="all originals as one line of OpenAI chat messages, without the notes"
     )
 
-    parser = command("import", import_, "create a session from exported JSON lines")
-    parser.add_argument("file", metavar="FILE.jsonl", help="- reads standard input")
-    parser.add_argument("session", metavar="SESSION", help="the new session's id")
-    parser.add_argument("--openai", action="store_true", help="the file is one line of OpenAI chat messages")
+    argument = command("import", import_, "create a session from exported JSON lines")
+    argument("file", metavar="FILE.jsonl", help="- reads standard input")
+    argument("session", metavar="SESSION", help="the new session's id")
+    argument("--openai", action="store_true", help="the file is one line of OpenAI chat messages")
 
-    parser = command("import-java", import_java, "import a session saved by AgentScope-Java")
-    parser.add_argument("directory", metavar="DIRECTORY", help="the session's folder")
-    parser.add_argument(
-        "session", metavar="SESSION", nargs="?", help="the new session's id (default: the folder's name)"
-    )
+    argument = command("import-java", import_java, "import a session saved by AgentScope-Java")
+    argument("directory", metavar="DIRECTORY", help="the session's folder")
+    argument("session", metavar="SESSION", nargs="?", help="the new session's id (default: the folder's name)")
 
-    parser = command("copy", copy, "copy everything to another database", user=False)
-    parser.add_argument("to", metavar="TO", help="a database file, or a postgresql:// URL")
-    parser.add_argument("--user", metavar="U", help="only the sessions of this user, and no other parts")
+    argument = command("copy", copy, "copy everything to another database", user=False)
+    argument("to", metavar="TO", help="a database file, or a postgresql:// URL")
+    argument("--user", metavar="U", help="only the sessions of this user, and no other parts")
 
-    parser = command("purge", purge, "delete a session, or all expired sessions")
-    parser.add_argument(
-        "session", metavar="SESSION", nargs="?", help="the session's id (default: all expired sessions)"
-    )
-    parser.add_argument("--yes", action="store_true", help="delete without asking")
+    argument = command("purge", purge, "delete a session, or all expired sessions")
+    argument("session", metavar="SESSION", nargs="?", help="the session's id (default: all expired sessions)")
+    argument("--yes", action="store_true", help="delete without asking")
 
     command("stats", stats, "show how much is stored", user=False)
 

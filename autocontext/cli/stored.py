@@ -33,15 +33,11 @@ def open_sessions(url: str, *, create: bool = False) -> Iterator[DatabaseSession
     """Open the sessions of a database. A missing file is an error unless `create`."""
     if "://" not in url:
         _check_file(url, create=create)
-    store = DatabaseSessionStore(url)
-    try:
+    with DatabaseSessionStore(url) as store:
         yield store
-    finally:
-        store.close()
 
 
 FILES = (".jsonl", ".json", ".ndjson")
-"""Suffixes of files of conversations."""
 
 
 def is_database(source: str, session: str | None) -> bool:

@@ -7,7 +7,7 @@ are equal if the tool and all arguments are.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from autocontext.history.redacting import Redaction
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, is_note, is_pinned
 from autocontext.optimizer.replacements import (
     Replacement,
+    Write,
     as_replacements,
     dump_messages,
     is_shortened,
@@ -65,7 +66,6 @@ class ConversationCompressor:
         owner = type(self).__name__
         self.config = as_state_config(config, owner)
         self.store = SqliteContentStore(":memory:") if store is None else checked_content_store(store, owner)
-        """Where the originals are."""
         self._namespace = namespace
         self._is_failure, self._redaction = detector, Redaction(redact)
 
@@ -114,42 +114,42 @@ class ConversationCompressor:
 
     def replace_superseded(self, replacements: list[Replacement]) -> list[Replacement]:
         """Replace successes that a later success of the same call supersedes, and failures that occurred again."""
-        changes: dict[int, dict[int, Callable[[str], str]]] = defaultdict(dict)
+        lines: list[tuple[CallResult, Write]] = []
         newest: dict[tuple[str, str], CallResult] = {}
         for result in reversed(self._call_results(replacements)):
             later = newest.setdefault((result.key, result.outcome), result)
             if later is not result:
-                changes[result.index][result.block] = _superseded_line(result, later)
-        return self._replace_outputs(replacements, changes, "superseded")
+                lines.append((result, _superseded_line(result, later)))
+        return self._shorten(replacements, lines, "superseded")
 
     def replace_retried_failures(self, replacements: list[Replacement]) -> list[Replacement]:
         """Replace failures of a call that succeeded later; the last failure of each kind stays."""
         results = self._call_results(replacements)
         last_of_kind = {result.outcome: result for result in results}
-        changes: dict[int, dict[int, Callable[[str], str]]] = defaultdict(dict)
+        lines: list[tuple[CallResult, Write]] = []
         succeeded: dict[str, CallResult] = {}
         for result in reversed(results):
             if not result.failed:
                 succeeded.setdefault(result.key, result)
             elif result.key in succeeded and last_of_kind[result.outcome] is not result:
-                changes[result.index][result.block] = _retried_line(result, succeeded[result.key], self._redaction.text)
-        return self._replace_outputs(replacements, changes, "failed attempt")
+                lines.append((result, _retried_line(result, succeeded[result.key], self._redaction.text)))
+        return self._shorten(replacements, lines, "failed attempt")
 
     def failure(self, result: ToolResultBlock) -> str:
         """What a failed result says first; "" for others."""
         return (first_line(self._redaction.text(result.text)) or "(no text)") if self._is_failure(result) else ""
 
-    def _replace_outputs(
-        self, replacements: list[Replacement], changes: Mapping[int, Mapping[int, Callable[[str], str]]], reason: str
+    def _shorten(
+        self, replacements: list[Replacement], lines: Iterable[tuple[CallResult, Write]], reason: str
     ) -> list[Replacement]:
-        """Apply the changes that make a result smaller."""
+        """Put the lines that are shorter in place of results; each is written for the handle of the originals."""
+        shorter: dict[int, dict[int, Write]] = defaultdict(dict)
+        for result, line in lines:
+            if len(line(placeholders.ANY_REF)) < len(result.text):
+                shorter[result.index][result.block] = line
         changed = list(replacements)
-        for i, outputs in changes.items():
-            content = replacements[i].msg.content
-            texts = {b: block.text for b in outputs if isinstance(block := content[b], ToolResultBlock)}
-            shorter = {b: write for b, write in outputs.items() if len(write(placeholders.ANY_REF)) < len(texts[b])}
-            if shorter:
-                changed[i] = replace_outputs(replacements[i], shorter, reason, self.failure)
+        for i, outputs in shorter.items():
+            changed[i] = replace_outputs(replacements[i], outputs, reason, self.failure)
         return changed
 
     def _call_results(self, replacements: Sequence[Replacement]) -> list[CallResult]:
@@ -196,11 +196,11 @@ def _call_key(name: str, arguments: Mapping[str, Any]) -> str:
         return ""
 
 
-def _superseded_line(old: CallResult, new: CallResult) -> Callable[[str], str]:
+def _superseded_line(old: CallResult, new: CallResult) -> Write:
     what = "Same result as" if old.text == new.text else "Superseded by"
     return lambda ref: f'[{what} call {new.call_id} (same arguments). Read: context_reload("{ref}")]'
 
 
-def _retried_line(old: CallResult, new: CallResult, redact: Callable[[str], str]) -> Callable[[str], str]:
+def _retried_line(old: CallResult, new: CallResult, redact: Callable[[str], str]) -> Write:
     line = first_line(redact(old.text), 80)
     return lambda ref: f'[Failed: {line} Succeeded in call {new.call_id}. Read: context_reload("{ref}")]'

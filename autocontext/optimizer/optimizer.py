@@ -15,8 +15,8 @@ from typing import Any
 
 from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store
 from autocontext.errors import StoreCorruptError, told
-from autocontext.flows import DoesSteps, Flow, Operation, compute, method, sync_and_async
-from autocontext.flows.threads import finished
+from autocontext.flows import DoesSteps, Flow, Operation, method, sync_and_async
+from autocontext.flows.threads import finished, in_thread
 from autocontext.history.redacting import Redaction
 from autocontext.history.view import View, open_pairs
 from autocontext.messages import Msg, ToolResultBlock, as_messages, is_pinned
@@ -75,6 +75,15 @@ class _RunRecord:
         rest = json.dumps(state.changed(messages=[]).to_dict(), ensure_ascii=False)
         return utf8_bytes(rest) + sum(map(self.size, state.messages)) + len(state.messages)
 
+    def after_step(self, name: str, before: list[Replacement], after: list[Replacement]) -> list[Replacement]:
+        """What a step has made of the history, unless it has separated a call from its result: then as it was."""
+        if _count_broken_pairs([r.msg for r in before], [r.msg for r in after]):
+            self.kept.append(f"{name}: skipped, it would separate calls from their results")
+            return before
+        known = set(map(id, before))
+        self.steps.append(Step(name, sum(len(r.originals) for r in after if id(r) not in known)))
+        return after
+
 
 class StateOptimizer(DoesSteps):
     """Shrinks session states.
@@ -112,14 +121,15 @@ class StateOptimizer(DoesSteps):
         replacements = as_replacements(state.messages)
         if len(replacements) > self.config.min_history_length:
             for name, step in self._compressor.steps.items():
-                replacements = _apply_step(record, name, replacements, step)
+                replacements = record.after_step(name, replacements, step(replacements))
         context = self._memory_context(state, [r.msg for r in replacements])
         errors = self._analyzer.analyze_error_patterns(self._readable(state.messages))
         indices = messages_to_summarize([r.msg for r in replacements], self.config)
         if indices:
             replacements = yield from self._summarize(replacements, indices, record)
         if len(state.messages) > self.config.min_history_length:
-            replacements = _apply_step(record, "large results", replacements, self._preview_large_results)
+            shortened = self._preview_large_results(replacements)
+            replacements = record.after_step("large results", replacements, shortened)
         messages = yield from self._store_and_render(replacements, record)
         most = self.config.max_conversation_history_size
         if len(messages) > most and not record.kept:
@@ -148,7 +158,7 @@ class StateOptimizer(DoesSteps):
                 originals += replacements[i].originals
             else:
                 between.append((replacements[i].msg.id, len(originals)))
-        ref = yield from self._store_originals("summary", originals, record)
+        ref = yield from self._store("summary", dump_messages(originals), record)
         if not ref:
             return replacements
         readable = self._readable(originals)
@@ -157,7 +167,7 @@ class StateOptimizer(DoesSteps):
         after = [
             note if i == indices[0] else r for i, r in enumerate(replacements) if i not in absorbed or i == indices[0]
         ]
-        return _apply_step(record, "summary", replacements, lambda _: after)
+        return record.after_step("summary", replacements, after)
 
     def _store_and_render(self, replacements: list[Replacement], record: _RunRecord) -> Flow[list[Msg]]:
         """Store the originals and return the new messages; originals that cannot be stored stay."""
@@ -166,7 +176,7 @@ class StateOptimizer(DoesSteps):
             originals, ref = replacement.originals, replacement.ref
             record.retrievable += sum(map(record.size, originals))
             if replacement.render is not None and not ref:
-                ref = yield from self._store_originals(replacement.reason, originals, record)
+                ref = yield from self._store(replacement.reason, dump_messages(originals), record)
             if replacement.render is None or not ref:
                 messages += originals
                 continue
@@ -189,11 +199,8 @@ class StateOptimizer(DoesSteps):
         record.dropped.append(Dropped(ref, (), reason))
         return context
 
-    def _store_originals(self, reason: str, originals: Sequence[Msg], record: _RunRecord) -> Flow[str]:
-        """The handle of the stored originals; "" if the store fails, with the reason in the record."""
-        return (yield from self._store(reason, dump_messages(originals), record, name="messages"))
-
-    def _store(self, reason: str, text: str, record: _RunRecord, *, name: str) -> Flow[str]:
+    def _store(self, reason: str, text: str, record: _RunRecord, name: str = "messages") -> Flow[str]:
+        """The handle of the stored text; "" if the store fails, with the reason in the record."""
         try:
             info = yield method(self.store, "put", text, name=name, type="jsonl", namespace=self._namespace)
             return _verified_ref(info, text)
@@ -219,14 +226,10 @@ class StateOptimizer(DoesSteps):
             "round_summary", [section(m) for m in messages], PromptConfig(),
             language=conversation_language(messages), plan=None, target_tokens=_SUMMARY_TOKENS,
         )  # fmt: skip
+        acomplete: Any = getattr(self.model, "acomplete", None)
+        ask = partial(getattr(self.model, "complete", acomplete), question)
         try:
-            if hasattr(self.model, "acomplete"):
-                complete = getattr(self.model, "complete", self.model.acomplete)
-                reply = yield Operation(
-                    lambda: finished(lambda: complete(question)), lambda: self.model.acomplete(question)
-                )
-            else:
-                reply = yield from compute(lambda: self.model.complete(question))
+            reply = yield Operation(lambda: finished(ask), lambda: acomplete(question) if acomplete else in_thread(ask))
         except Exception:  # noqa: BLE001 (any model error: the summary goes without the paragraph)
             return ""
         if not isinstance(reply, ModelReply):
@@ -311,23 +314,6 @@ def _put_between(originals: list[Msg], note: Msg, waiting: list[Msg]) -> list[Ms
             whole += [*originals[start:place], waiting.pop(at)]
             start = place
     return whole + originals[start:]
-
-
-def _apply_step(
-    record: _RunRecord,
-    name: str,
-    replacements: list[Replacement],
-    step: Callable[[list[Replacement]], list[Replacement]],
-) -> list[Replacement]:
-    """Run one step, or skip it if it would separate a call from its result."""
-    after = step(replacements)
-    if _count_broken_pairs([r.msg for r in replacements], [r.msg for r in after]):
-        record.kept.append(f"{name}: skipped, it would separate calls from their results")
-        return replacements
-    before = {id(r) for r in replacements}
-    changed = sum(len(r.originals) for r in after if id(r) not in before)
-    record.steps.append(Step(name, changed))
-    return after
 
 
 def _verified_ref(info: Any, text: str) -> str:

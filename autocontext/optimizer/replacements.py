@@ -26,7 +26,8 @@ _LINE_ENDS = {ord(ch): f"\\u{ord(ch):04x}" for ch in "\x85\u2028\u2029"}
 """Escaped, because `str.splitlines` breaks at them and other tools do not."""
 
 Render = Callable[[str], Msg]
-"""Takes the handle of the originals and returns the message that replaces them."""
+Write = Callable[[str], str]
+"""Take the handle of the originals and return the message, or the text of a result, that replaces them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,7 @@ def judged_results(msg: Msg, failed: IsFailure) -> Iterator[tuple[ToolResultBloc
 
 
 def replace_outputs(
-    replacement: Replacement,
-    outputs: Mapping[int, Callable[[str], str]],
-    reason: str,
-    failure: Callable[[ToolResultBlock], str],
+    replacement: Replacement, outputs: Mapping[int, Write], reason: str, failure: Callable[[ToolResultBlock], str]
 ) -> Replacement:
     """Give some results of the message new texts; `outputs` is keyed by block index.
 

@@ -20,7 +20,7 @@ from autocontext.text.failures import IsFailure, is_failure
 FOCUS, TOOLS, PREFERENCES, HISTORY = "focus", "tool_results", "user_preferences", "conversation_history"
 OWN_SOURCES = frozenset({FOCUS, TOOLS, PREFERENCES, HISTORY})
 _FOCUS_SCORE, _TOOL_SCORE, _PREFERENCE_SCORE = 0.8, 0.6, 0.7
-_MOST_TOOLS, _MOST_PREFERENCES = 5, 3
+_MOST_TOOLS = 5
 _DETAILED, _CONCISE = 100, 50
 """Average characters of a user's messages: above the first they are detailed, below the second concise."""
 _SAME = 100
@@ -133,11 +133,11 @@ def _text(item: Any) -> str:
 
 def _score(item: Any, position: int, query: str) -> float:
     """An entry's own relevance, or else 0.7 for recency and 0.3 for its kind."""
-    if isinstance(item, dict):
-        score = item.get("relevance_score")
-        if is_number(score):
-            return score
-    kind = str(item.get("role", item.get("type", ""))) if isinstance(item, dict) else ""
+    fields = item if isinstance(item, dict) else {}
+    score = fields.get("relevance_score")
+    if is_number(score):
+        return score
+    kind = str(fields.get("role", fields.get("type", "")))
     type_score = _TYPE_SCORES.get(kind, 0.5)
     if query.strip() and query.strip().lower() in _text(item).lower():
         type_score = min(1.0, type_score + 0.2)
@@ -180,7 +180,4 @@ def _preferences(messages: Sequence[Msg]) -> list[dict[str, Any]]:
     formal, casual = (sum(len(p.findall(text)) for text in texts) for p in (_FORMAL, _CASUAL))
     if formal != casual:
         preferences.append((f"User writes in a {'formal' if formal > casual else 'casual'} style", 0.7))
-    return [
-        _entry(PREFERENCES, _PREFERENCE_SCORE, content=text, confidence=confidence)
-        for text, confidence in preferences[:_MOST_PREFERENCES]
-    ]
+    return [_entry(PREFERENCES, _PREFERENCE_SCORE, content=text, confidence=sure) for text, sure in preferences]

@@ -20,10 +20,7 @@ _PARTS = (CONTENTS, CACHE, MEMORIES, STATES)
 
 def copy_all(source: AutoContext, to: AutoContext, progress: Callable[[str, float | None], object] | None) -> None:
     """Do what `AutoContext.copy_to` says."""
-
-    def told(what: str, share: float | None = None) -> None:
-        if progress is not None:
-            progress(what, share)
+    told = progress or (lambda *_: None)
 
     def sessions(now: Progress) -> None:
         told(f"session {now.done} of {now.total}: {now.session.session_id}", now.done / now.total)
@@ -31,4 +28,4 @@ def copy_all(source: AutoContext, to: AutoContext, progress: Callable[[str, floa
     copy_sessions(source.sessions, to.sessions, progress=sessions)
     there = source.database.read(source.database.parts)
     parts = [schema for schema in _PARTS if schema.part in there]
-    copy_parts(source.database, to.database, parts, lambda table, rows: told(f"{table}: {rows} rows"))
+    copy_parts(source.database, to.database, parts, lambda table, rows: told(f"{table}: {rows} rows", None))

@@ -22,7 +22,7 @@ from autocontext.content.contents import candidates
 from autocontext.content.paging import packed
 from autocontext.errors import StoreCorruptError, UncacheableError
 from autocontext.history.entries import Entry
-from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, texts_in
+from autocontext.messages import Msg, ThinkingBlock, ToolResultBlock, texts_in
 from autocontext.optimizer.replacements import CONTENT_REF
 from autocontext.stores.checks import checked_ids
 from autocontext.stores.database import Statement, Work, rows_of, safe
@@ -31,7 +31,7 @@ from autocontext.stores.protocol import SessionKey
 from autocontext.stores.records import now
 from autocontext.stores.search_index import messages_of
 from autocontext.stores.session_statements import OF_SESSION
-from autocontext.text.rendering import page_source
+from autocontext.text.rendering import arguments, page_source
 
 if TYPE_CHECKING:
     from autocontext.cache.namespace import CacheEntry
@@ -201,17 +201,10 @@ def _rests(msg: Msg) -> Iterator[str]:
 
 
 def _texts(msg: Msg) -> Iterator[str]:
-    for block in msg.content:
-        match block:
-            case TextBlock() | ToolResultBlock(output=str()):
-                yield block.text
-            case ThinkingBlock():
-                yield block.thinking
-            case ToolUseBlock():
-                yield json.dumps(dict(block.input), ensure_ascii=False, default=str)
-            case ToolResultBlock():
-                yield block.text
-                yield from (part.text for part in block.output if isinstance(part, TextBlock))
+    yield from (text for _, text, _ in planning.texts(msg))
+    yield from (result.text for result in msg.tool_results)  # also those of several blocks, as one text
+    yield from map(arguments, msg.tool_uses)
+    yield from (block.thinking for block in msg.content if isinstance(block, ThinkingBlock))
 
 
 def _messages_in(text: str) -> Iterator[tuple[str, str]]:

@@ -68,10 +68,9 @@ class Saving:
             merged, originals = self._merge(before)
             state, report, failure = yield from self._optimize(merged, content)
             metadata = _metadata(state, report, failure, originals)
-            expected = before.revision if before is not None else 0
             try:
                 revision = yield method(
-                    self._states, "save", state, metadata=metadata, expected=expected, version=version
+                    self._states, "save", state, metadata=metadata, expected=before.revision, version=version
                 )
             except Conflict:
                 if attempt == _ATTEMPTS - 1:
@@ -80,8 +79,8 @@ class Saving:
             return SaveReport(revision, report, failure, time.perf_counter() - started)
         raise AssertionError("unreachable")
 
-    def _load(self) -> Flow[SavedState | None]:
-        """The last state to build on; an empty one if it is damaged, or if contents that it names are gone.
+    def _load(self) -> Flow[SavedState]:
+        """The last state to build on; an empty one if there is none, it is damaged, or contents that it names are gone.
 
         The log has everything, so this save rebuilds the state from it; the damaged revision stays.
         """
@@ -91,9 +90,10 @@ class Saving:
         except StoreCorruptError:
             _log.exception("a saved state is damaged; rebuilding it from the log")
             return self._anew(self._states.revisions(session)[-1])
+        if saved is None:
+            return self._anew(0)
         # An erase in another session that had the same messages, such as the one that this is a fork of, deletes them.
-        handles = {str(m.metadata[CONTENT_REF]) for m in saved.state.messages if is_shortened(m)} if saved else set()
-        if saved and handles:
+        if handles := {str(m.metadata[CONTENT_REF]) for m in saved.state.messages if is_shortened(m)}:
             there = yield method(self._content.database, "read", partial(held, self._namespace, handles, now()))
             if not handles <= there:
                 return self._anew(saved.revision)
@@ -103,15 +103,13 @@ class Saving:
         session = self._memory.session
         return SavedState(revision, {}, SessionState(session.session_id, session.user_id))
 
-    def _merge(self, before: SavedState | None) -> tuple[SessionState, list[Msg]]:
+    def _merge(self, before: SavedState) -> tuple[SessionState, list[Msg]]:
         """The state to optimise: the last one plus newer originals, or all originals if it does not match the log."""
-        session = self._memory.session
         originals = self._memory.get_original_memory_msgs()
-        state, fresh = SessionState(session.session_id, session.user_id), originals
-        if before is not None:
-            count = int(before.metadata.get("originals", 0))
-            if 0 < count <= len(originals) and originals[count - 1].id == before.metadata.get("last"):
-                state, fresh = before.state, originals[count:]
+        state, fresh = self._anew(0).state, originals
+        count = int(before.metadata.get("originals", 0))
+        if 0 < count <= len(originals) and originals[count - 1].id == before.metadata.get("last"):
+            state, fresh = before.state, originals[count:]
         question = next((m.text for m in reversed(originals) if m.role == "user"), state.user_input)
         return state.changed(messages=[*state.messages, *fresh], user_input=question), originals
 

@@ -19,6 +19,7 @@ from autocontext.history.cached import cached_property
 from autocontext.history.log import Log
 from autocontext.memory import add_unless, in_log, offered_tools
 from autocontext.messages import Msg, ToolResultBlock
+from autocontext.stores import SessionKey
 from autocontext.stores.checks import check_texts
 from autocontext.stores.closing import awaitable
 from autocontext.suite.preparing import Preparation, Prepared, holding
@@ -72,13 +73,11 @@ class Session(DoesSteps):
     # ------------------------------------------------------------------------------------------------------ messages
     def add(self, msg: Message | Iterable[Message], *, said_by_user: str | bool = False) -> None:
         """Add one message or several, as `AutoContextMemory.add`; what `call_tool` returned and added is skipped."""
-        new = [m for m in self.memory.read(msg) if not (m.role == "tool" and self._holds(m))]
+        given = self.memory.read(msg)
+        new = in_log(self.memory, lambda log: [m for m in given if not (m.role == "tool" and holds(log, m))])
         self.memory.add(new, said_by_user=said_by_user)
 
     aadd = awaitable(add)
-
-    def _holds(self, msg: Msg) -> bool:
-        return in_log(self.memory, lambda log: holds(log, msg))
 
     def _prepare(self, query: str | None = None, max_tokens: int | None = None) -> Flow[Prepared]:
         """Return the context for the next model call, valid and within `max_tokens` (default: the config's).
@@ -140,16 +139,15 @@ class Session(DoesSteps):
         call = ToolCall(
             fn=fn,
             args=args or {},
+            session=self.memory.session,
             call_id=call_id or f"call_{len(self.memory.messages)}",
             name=name or str(getattr(fn, "name", "") or getattr(fn, "__name__", "tool")),
             cache=(yield from compute(lambda: self._cache)),  # opening it reads the database
             cache_options=cache_options if cacheable else None,
             by_name=name is not None,
-            memory=self.memory,
-            content=(yield from holding(self.memory, self._context.content)),
-            namespace=self._namespace,
         )
-        msg = yield from call.flow()
+        content = yield from holding(self.memory, self._context.content)
+        msg = yield from self._shown((yield from call.flow()), content)
         return (yield from self._added(asked, msg)) if asked else msg
 
     call_tool, acall_tool = sync_and_async(_call_tool, in_threads=True)
@@ -211,6 +209,18 @@ class Session(DoesSteps):
                 self._unstored.pop((id_, number), None)
         return (call_id, waiting[call_id]) if call_id in waiting else None
 
+    def _shown(self, result: ToolResultBlock, content: DatabaseContentStore) -> Flow[Msg]:
+        """The message with a result; one over `large_payload_threshold` characters is stored, and its beginning shown.
+
+        `content` takes it, unless the session was deleted.
+        """
+        msg, large = Msg(role="tool", name=result.name, content=[result]), self.memory.config.large_payload_threshold
+        policy = PrunePolicy(keep_last=1, large_tool_chars=large, recent_tool_keep_chars=min(_HEAD, large))
+        pruned: PruneResult = yield operation(
+            prune_messages, aprune_messages, [msg], store=content, policy=policy, namespace=self._namespace
+        )
+        return pruned.messages[0]
+
     def _added(self, call: tuple[str, int], msg: Msg) -> Flow[Msg]:
         """Add the answer of a call; it is kept until the log has it, as the tool may not be one to run twice.
 
@@ -243,37 +253,25 @@ class ToolCall:
 
     fn: Callable[..., Any]
     args: Mapping[str, Any]
+    session: SessionKey
     call_id: str
     name: str
     cache: ResultCache
     cache_options: Mapping[str, Any] | None
     by_name: bool
     """Whether the caller has named the tool, and so told it apart from others."""
-    memory: AutoContextMemory
-    content: DatabaseContentStore
-    """Takes the rest of a large result, unless the session was deleted."""
-    namespace: str
 
-    def flow(self) -> Flow[Msg]:
-        """Look up or run the tool, then build the message; a failing tool gives an error result.
-
-        Results of more than `large_payload_threshold` characters are stored, and the message shows the beginning.
-        """
+    def flow(self) -> Flow[ToolResultBlock]:
+        """Look up or run the tool: texts and blocks are its result unchanged, other values as JSON, errors as such."""
         try:
             value = yield Operation(self._run, self._arun)
         except _ErrorReturned as e:
-            block = _result(e.value, self.call_id, self.name)
+            value = e.value
         except Exception as e:  # noqa: BLE001 (any tool error is a result: the turn goes on)
-            block = ToolResultBlock(id=self.call_id, name=self.name, output=f"Error: {told(e)}", is_error=True)
-        else:
-            block = _result(value, self.call_id, self.name)
-        msg = Msg(role="tool", name=self.name, content=[block])
-        large = self.memory.config.large_payload_threshold
-        policy = PrunePolicy(keep_last=1, large_tool_chars=large, recent_tool_keep_chars=min(_HEAD, large))
-        pruned: PruneResult = yield operation(
-            prune_messages, aprune_messages, [msg], store=self.content, policy=policy, namespace=self.namespace
-        )
-        return pruned.messages[0]
+            return ToolResultBlock(id=self.call_id, name=self.name, output=f"Error: {told(e)}", is_error=True)
+        if isinstance(value, ToolResultBlock):
+            return value.model_copy(update={"id": self.call_id, "name": self.name})
+        return ToolResultBlock(id=self.call_id, name=self.name, output=result_output(value))
 
     def _run(self) -> Any:
         return copy_context().run(self._do)
@@ -324,7 +322,7 @@ class ToolCall:
         from autocontext.cache.invalidating import calling  # noqa: PLC0415 (as above)
 
         before = calling.get()
-        calling.set(Call.of(*self.memory.session, self.call_id))
+        calling.set(Call.of(*self.session, self.call_id))
         return calling, before
 
 
@@ -344,10 +342,3 @@ def _to_keep(value: Any) -> Any:
     if is_error or (is_marked and said(value).is_error):
         raise _ErrorReturned(value)
     return value
-
-
-def _result(value: Any, call_id: str, name: str) -> ToolResultBlock:
-    """A tool's return value as a result block: texts and blocks unchanged, other values as JSON."""
-    if isinstance(value, ToolResultBlock):
-        return value.model_copy(update={"id": call_id, "name": name})
-    return ToolResultBlock(id=call_id, name=name, output=result_output(value))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from autocontext.cache import ResultCache
+from autocontext.cache.flights import Owner
 from autocontext.stores.database import Database, Statement
 from tests.cache.conftest import Clock
 from tests.faults.interrupts import interrupted_everywhere
@@ -164,3 +165,16 @@ def test_recomputing_in_the_background_takes_few_threads(make_cache: Make, clock
             break
     else:
         pytest.fail("some results are never recomputed")
+
+
+def test_a_call_that_ends_while_it_is_looked_at_is_not_alive() -> None:
+    async def nothing() -> None: ...
+
+    call = nothing()
+    call.close()
+    seen = iter([call, None, None])
+
+    class Ending(Owner):
+        runs = property(lambda self: next(seen), lambda self, value: None)  # type: ignore[assignment]
+
+    assert not Ending().alive
