@@ -17,7 +17,8 @@ from autocontext.messages import ToolResultBlock
 from autocontext.notes.sentences import announces, sentences
 from autocontext.notes.values import LONGEST_LINE, LONGEST_TEXT, find, known_values
 from autocontext.text.caseless import Caseless
-from autocontext.text.excerpts import (
+from autocontext.text.failures import tells_errors
+from autocontext.text.lines import (
     HEADLINE,
     IMPORT,
     MEASURE,
@@ -30,7 +31,6 @@ from autocontext.text.excerpts import (
     sums_up,
     without_number,
 )
-from autocontext.text.failures import tells_errors
 from autocontext.text.protocol_results import RECORD_KEY, parsed, printed, python_record, said
 from autocontext.text.rendering import one_line, start_of_word
 from autocontext.text.signs import ERROR

@@ -9,7 +9,8 @@ from autocontext.history.proposals import MESSAGE_TEXT, Proposal
 from autocontext.history.view import View
 from autocontext.messages import is_pinned, is_user_turn
 from autocontext.text import rendering
-from autocontext.text.excerpts import excerpt, pieces
+from autocontext.text.excerpts import excerpt
+from autocontext.text.pieces import pieces
 from autocontext.text.signs import ERROR
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _worth_in(text: str) -> Callable[[str], float]:
     from autocontext.notes.sentences import CLAUSE, PASTE, of_piece, pasted_lines  # noqa: PLC0415
 
     pasted = pasted_lines(text)
-    begins = frozenset(text[p.start : p.stop] for p in pieces(text[: min(_BEGINNING, len(text) // 3)]))
+    begins = frozenset(p.said for p in pieces(text[: min(_BEGINNING, len(text) // 3)]))
 
     def worth(piece: str) -> float:
         first = _FIRST if piece in begins else 1.0
