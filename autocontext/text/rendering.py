@@ -15,9 +15,6 @@ from autocontext.messages import (
     WRITTEN,
     ContentBlock,
     Msg,
-    OutputBlock,
-    TextBlock,
-    ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     is_note,
@@ -270,10 +267,6 @@ def _grapheme() -> Any:
     return regex.compile(r"\X")
 
 
-def _is_flag_letter(ch: str) -> bool:
-    return "\U0001f1e6" <= ch <= "\U0001f1ff"
-
-
 def cut(text: str, at: int) -> int:
     """The largest place <= `at` (characters) that splits no grapheme (Unicode UAX #29) and no surrogate pair."""
     if at >= len(text):
@@ -284,7 +277,7 @@ def cut(text: str, at: int) -> int:
     start = max(0, at - _LONGEST_GRAPHEME)
     # Flags are pairs from the first letter of a row on; of a row without end any pairing will do.
     first = max(0, start - _LONGEST_GRAPHEME)
-    while start > first and _is_flag_letter(text[start]):
+    while start > first and "\U0001f1e6" <= text[start] <= "\U0001f1ff":
         start -= 1
     # A slice, as `regex` looks back through a whole row of flags.
     around = text[start : at + _LONGEST_GRAPHEME]
@@ -426,13 +419,8 @@ def _name(block: ToolUseBlock | ToolResultBlock) -> str:
 def _output(block: ToolResultBlock) -> str:
     if isinstance(block.output, str):
         return block.output
-    return "\n".join(map(_output_text, block.output))
-
-
-def _output_text(block: OutputBlock) -> str:
-    if isinstance(block, TextBlock):
-        return block.text
-    return block.thinking if isinstance(block, ThinkingBlock) else f"[{block.type}]"
+    said = (b.text if b.type == "text" else b.thinking if b.type == "thinking" else f"[{b.type}]" for b in block.output)
+    return "\n".join(said)
 
 
 def transcript(msg: Msg, *, plan_tools: bool = True) -> str:
