@@ -563,8 +563,7 @@ def said_in(msg: Msg) -> tuple[str, ...]:
 def words_of_user(msg: Msg) -> str:
     """What the user says in this message: its text in the user's role, and what was said inside a result."""
     text = msg.text if msg.role == "user" else ""
-    said = said_in(msg)
-    return "\n\n".join(filter(None, (text, *said))) if said else text
+    return "\n\n".join(filter(None, (text, *said_in(msg))))
 
 
 def with_words_of_user(messages: Iterable[Msg], said: Callable[[str], Sequence[str]]) -> list[Msg]:

@@ -28,7 +28,6 @@ _FOLDER = re.compile(r"[^\s:]{1,200}:$")
 """What `ls` prints above the files of a folder."""
 _OF_HEADS = 0.4
 """Share of the heads of a kind that the same line has at least, if it ends each file."""
-_LEAST_DOCUMENTS = 2
 _LEAST_FRAME, _OF_FILES = 3, 0.6
 """Files with the same line, and their share, from which on it says little of each: a menu, a footer, a header."""
 _FENCE = ("```", "~~~")
@@ -113,7 +112,7 @@ def documents(found: Sequence[Piece]) -> tuple[dict[int, int], set[int]]:
     ends = {i for i in of_files if times[found[i].said] >= max(_LEAST_FRAME, _OF_HEADS * of_kind[kinds[i]])}
     heads = Counter(kind for i, kind in enumerate(kinds) if kind and i not in ends)
     # What comes first is outside; records are inside of all files.
-    levels = {kind: (kind.endswith(":"), k) for k, kind in enumerate(heads) if heads[kind] >= _LEAST_DOCUMENTS}
+    levels = {kind: (kind.endswith(":"), k) for k, kind in enumerate(heads) if heads[kind] > 1}
     inside: dict[int, int] = {}
     open_: list[tuple[tuple[bool, int], int]] = []
     for i, kind in enumerate(kinds):

@@ -68,7 +68,7 @@ def _split(text: str) -> tuple[Piece, ...]:
         for first, last, opened in _stretches(line):
             at = None if opened is None else start + opened
             indent = _json_indent(line) if last - first == len(line) else None
-            for a, b in _parts(line, first, last):
+            for a, b in _parts(line, first, last) if last - first > LONG_LINE else [(first, last)]:
                 if said := line[a:b].strip():
                     begin = text.index(said, start + a)
                     found.append(Piece(begin, begin + len(said), said, text[end:begin], indent, at))
@@ -94,8 +94,8 @@ def _stretches(line: str) -> Iterator[tuple[int, int, int | None]]:
     """
     start, opened, best = 0, None, None
     brackets: list[int] = []
-    is_json = len(line) > LONG_LINE and line.lstrip().startswith(("{", "["))
-    own = int(line.lstrip().startswith("{"))
+    body = line.lstrip()
+    is_json, own = len(line) > LONG_LINE and body.startswith(("{", "[")), int(body.startswith("{"))
     for token in _JSON.finditer(line) if is_json else ():
         sign = token[0]
         if sign in ("{", "["):
