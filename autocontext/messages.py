@@ -336,8 +336,7 @@ ContentBlock: TypeAlias = Annotated[
     Field(discriminator="type"),
 ]
 
-_BLOCKS = (TextBlock, ThinkingBlock, ToolUseBlock, ToolResultBlock, ImageBlock, AudioBlock, VideoBlock)
-_BLOCK_NAMES = {block.model_fields["type"].default: block.__name__ for block in _BLOCKS}
+_BLOCK_NAMES = {block.model_fields["type"].default: block.__name__ for block in Block.__subclasses__()}
 
 
 def _problems(error: ValidationError) -> Iterator[Mapping[str, Any]]:

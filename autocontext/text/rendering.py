@@ -99,15 +99,10 @@ def tool_name(name: str) -> str:
     return name if _NAME.fullmatch(name) else '"' + name.replace('"', "'") + '"'
 
 
-def note_marks(role: str) -> tuple[str, str]:
-    """First and last line of a note. In the user's role they mark it as reference, not as a new task."""
-    return (_NOTE_BEGIN, _NOTE_END) if role == "user" else ("", "")
-
-
 def note_text(body: str, uuid: str, role: str) -> str:
-    """The text of a note: its body between the marks, then its tag."""
-    begin, end = note_marks(role)
-    return with_tag("\n".join(filter(None, (begin, body, end))), uuid)
+    """The text of a note: its body, then its tag. In the user's role, marks say that it is no new task."""
+    lines = (_NOTE_BEGIN, body, _NOTE_END) if role == "user" else (body,)
+    return with_tag("\n".join(filter(None, lines)), uuid)
 
 
 def read_again(*, same: bool, read: bool) -> str:
@@ -207,8 +202,7 @@ def written_note(msg: Msg) -> str:
     size = meta.get(WRITTEN) if isinstance(meta, dict) and msg.origin is not None else None
     if not isinstance(size, int) or isinstance(size, bool):
         return ""
-    begin = note_marks(msg.role)[0]
-    start = len(begin) + 1 if begin else 0
+    start = len(_NOTE_BEGIN) + 1 if msg.role == "user" else 0
     return msg.text[start : start + size]
 
 
