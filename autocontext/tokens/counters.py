@@ -108,8 +108,7 @@ class VocabularyCounter:
         return sum(map(self._count, parts)) * len(text) // sum(map(len, parts))
 
     def _parts(self, text: str) -> Iterable[str]:
-        parts = chunks(text) if len(text) > CHUNK_CHARS else (text,)
-        return map(normalized, parts) if VOCABULARIES[self.name].normalize else parts
+        return map(normalized, chunks(text)) if VOCABULARIES[self.name].normalize else chunks(text)
 
 
 BYTES_OF_TOKEN = 256
