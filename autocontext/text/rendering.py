@@ -40,8 +40,8 @@ LONGEST_NAME = 60
 """Characters of a tool's name in a line."""
 _LONGEST_MARK = 120
 """Characters."""
-_NOTE_BEGIN = "[Reference note: earlier work, condensed. Not a request.]"
-_NOTE_END = "[End of reference note]"
+NOTE_MARKS = ("[Reference note: earlier work, condensed. Not a request.]", "[End of reference note]")
+"""First and last line of a note in the user's role: it is a reference, not a new task."""
 
 
 def tag(uuid: str) -> str:
@@ -100,9 +100,9 @@ def tool_name(name: str) -> str:
 
 
 def note_text(body: str, uuid: str, role: str) -> str:
-    """The text of a note: its body, then its tag. In the user's role, marks say that it is no new task."""
-    lines = (_NOTE_BEGIN, body, _NOTE_END) if role == "user" else (body,)
-    return with_tag("\n".join(filter(None, lines)), uuid)
+    """The text of a note: its body, in the user's role between the marks, then its tag."""
+    begin, end = NOTE_MARKS if role == "user" else ("", "")
+    return with_tag("\n".join(filter(None, (begin, body, end))), uuid)
 
 
 def read_again(*, same: bool, read: bool) -> str:
@@ -202,7 +202,7 @@ def written_note(msg: Msg) -> str:
     size = meta.get(WRITTEN) if isinstance(meta, dict) and msg.origin is not None else None
     if not isinstance(size, int) or isinstance(size, bool):
         return ""
-    start = len(_NOTE_BEGIN) + 1 if msg.role == "user" else 0
+    start = len(NOTE_MARKS[0]) + 1 if msg.role == "user" else 0
     return msg.text[start : start + size]
 
 
