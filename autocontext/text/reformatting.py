@@ -85,7 +85,7 @@ def in_lines(text: str) -> str | None:
         value = _read(text) if printed is None else _as_json(printed)
         last = _longest_text(value)
         rest = {key: own for key, own in value.items() if key != last} if last is not None else value
-        parts = [*_lines(rest, _table(rest), "")] if rest or last is None else []
+        parts = [*_lines(rest, _table(rest), "")]
         if last is not None:  # it goes on to the end: its lines begin where they began, as headings and numbers do
             body, how = _body(value[last])
             parts += [f"{_key(last)}: <<{how}", body]
@@ -121,19 +121,17 @@ def _record(pairs: Sequence[tuple[str, _Json]]) -> dict[str, _Json]:
 
 
 def _lines(value: _Json, table: Sequence[Sequence[str]], indent: str) -> Iterator[str]:
-    """A value, or its table if it has one, over as many lines as it takes."""
+    """A record or list, or its table if it has one, over as many lines as it takes."""
     if len(indent) > _MOST_LEVELS:
         raise ValueError("too many levels")
     if table:
         yield from (f"{indent}|{'|'.join(cells)}|" for cells in table)
-    elif isinstance(value, dict) and value:
+    elif isinstance(value, dict):
         for key, own in value.items():
             yield from _with_head(f"{indent}{_key(key)}:", own, indent)
-    elif isinstance(value, list) and value:
+    else:
         for own in value:
             yield from _with_head(f"{indent}-", own, indent)
-    else:
-        yield indent + _inline(value)
 
 
 def _with_head(head: str, value: _Json, indent: str) -> Iterator[str]:
