@@ -95,8 +95,8 @@ LONGEST_NUMBER = 4300
 _BOUND = 10**LONGEST_NUMBER
 _SAFE_BITS = _BOUND.bit_length() - 1
 """Numbers of so many bits are under the bound, and counting bits is quick."""
-_Path: TypeAlias = "tuple[_Path, str | int] | None"
-"""Where a value stands: its parent's path and its key or index. A text would take longer to build than to check."""
+_Path: TypeAlias = tuple[str | int, ...]
+"""Where a value stands: keys and indices. A text would take longer to build than to check."""
 
 
 def freeze(value: Any) -> Any:
@@ -105,10 +105,10 @@ def freeze(value: Any) -> Any:
     Raises ValueError naming the key of anything that is not JSON, of a whole number of more than 4,300 digits, and of
     what is nested more than 100 levels deep.
     """
-    return _frozen(value, None, 0)
+    return _frozen(value, ())
 
 
-def _frozen(value: Any, path: _Path, depth: int) -> Any:
+def _frozen(value: Any, path: _Path) -> Any:
     if value is None or isinstance(value, str | bool | float):
         return value
     if isinstance(value, int):
@@ -118,26 +118,22 @@ def _frozen(value: Any, path: _Path, depth: int) -> Any:
                 "pass it as text, such as hex(number)"
             )
         return value
-    if depth > _DEEPEST:
+    if len(path) > _DEEPEST:
         raise ValueError(f"is nested more than {_DEEPEST} levels deep; pass it as text")
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
                 place = f" in {_named(path)}" if path else ""
                 raise ValueError(f"key {short(key)}{place} is not a string; JSON objects have string keys")
-        return _FrozenDict({_interned_text(k): _frozen(v, (path, k), depth + 1) for k, v in value.items()})
+        return _FrozenDict({_interned_text(k): _frozen(v, (*path, k)) for k, v in value.items()})
     if isinstance(value, list | tuple):
-        return _FrozenList([_frozen(v, (path, i), depth + 1) for i, v in enumerate(value)])
+        return _FrozenList([_frozen(v, (*path, i)) for i, v in enumerate(value)])
     raise ValueError(f"{_named(path)} is a {type(value).__name__}, which JSON cannot hold; convert it to text first")
 
 
 def _named(path: _Path) -> str:
     """A path as in code, `a.b[0]`, of at most some 200 characters."""
-    name = ""
-    while path is not None:
-        path, key = path
-        name = (f"[{key}]" if isinstance(key, int) else f".{key}") + name
-    name = name.removeprefix(".") or "value"
+    name = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".") or "value"
     name = name if name.isprintable() else repr(name)[1:-1]  # pydantic takes no lone surrogates in an error
     return name if len(name) <= 200 else f"{name[:100]}...{name[-97:]}"
 
@@ -340,8 +336,7 @@ ContentBlock: TypeAlias = Annotated[
     Field(discriminator="type"),
 ]
 
-_BLOCKS = (TextBlock, ThinkingBlock, ToolUseBlock, ToolResultBlock, ImageBlock, AudioBlock, VideoBlock)
-_BLOCK_NAMES = {block.model_fields["type"].default: block.__name__ for block in _BLOCKS}
+_BLOCK_NAMES = {block.model_fields["type"].default: block.__name__ for block in Block.__subclasses__()}
 
 
 def _problems(error: ValidationError) -> Iterator[Mapping[str, Any]]:
@@ -563,8 +558,7 @@ def said_in(msg: Msg) -> tuple[str, ...]:
 def words_of_user(msg: Msg) -> str:
     """What the user says in this message: its text in the user's role, and what was said inside a result."""
     text = msg.text if msg.role == "user" else ""
-    said = said_in(msg)
-    return "\n\n".join(filter(None, (text, *said))) if said else text
+    return "\n\n".join(filter(None, (text, *said_in(msg))))
 
 
 def with_words_of_user(messages: Iterable[Msg], said: Callable[[str], Sequence[str]]) -> list[Msg]:

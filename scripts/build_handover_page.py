@@ -17,7 +17,7 @@ from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.adapters.openai_chat import from_openai
 from autocontext.cli.show import before_last_reply
 from autocontext.messages import is_note
-from autocontext.text.rendering import note_marks, untagged
+from autocontext.text.rendering import NOTE_MARKS, untagged
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "handover.md"
@@ -36,7 +36,7 @@ def notes(messages: list[Msg], window: int) -> str:
     memory = AutoContextMemory(AutoContextConfig.for_window(window, token_counter="bytes4"))  # noqa: S106 (a counter of bytes)
     notes = [m for m in before_last_reply(memory, messages) if is_note(m)]
     texts = [untagged(m.text).splitlines() for m in notes]
-    return "\n".join(line for lines in texts for line in lines if line not in note_marks("user"))
+    return "\n".join(line for lines in texts for line in lines if line not in NOTE_MARKS)
 
 
 def built(page: str) -> str:

@@ -18,7 +18,8 @@ from autocontext.notes.pieces import LONG
 from autocontext.notes.sentences import announces, sentences
 from autocontext.notes.values import KEPT, LONGEST_LINE, LONGEST_TEXT, find, known_values
 from autocontext.text.caseless import Caseless
-from autocontext.text.excerpts import (
+from autocontext.text.failures import names_error, tells_errors
+from autocontext.text.lines import (
     HEADLINE,
     IMPORT,
     MEASURE,
@@ -31,7 +32,6 @@ from autocontext.text.excerpts import (
     sums_up,
     without_number,
 )
-from autocontext.text.failures import names_error, tells_errors
 from autocontext.text.protocol_results import (
     EXIT_KEY,
     OUTPUT_KEYS,

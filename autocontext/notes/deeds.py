@@ -30,7 +30,7 @@ from autocontext.notes.calls import AROUND, Call, shorten
 from autocontext.notes.commands import LONGEST_COMMAND, handles
 from autocontext.notes.notes import is_note_tool
 from autocontext.notes.values import known_values
-from autocontext.text.excerpts import without_ids
+from autocontext.text.lines import without_ids
 from autocontext.text.rendering import numbers_of, shared_start, start_of_word
 from autocontext.text.signs import ERROR
 

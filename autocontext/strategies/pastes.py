@@ -10,7 +10,8 @@ from autocontext.messages import is_pinned, is_user_turn
 from autocontext.notes.sentences import CLAUSE, PASTE, of_piece, pasted_lines
 from autocontext.notes.writer import NoteWriter
 from autocontext.text import rendering
-from autocontext.text.excerpts import excerpt, pieces
+from autocontext.text.excerpts import excerpt
+from autocontext.text.pieces import pieces
 from autocontext.text.signs import ERROR
 
 PASTE_SHORTENED = "PASTE_SHORTENED"
@@ -103,7 +104,7 @@ def _ends(text: str, characters: int) -> str:
 def _worth_in(text: str) -> Callable[[str], float]:
     """A function that rates the pieces of a message."""
     pasted = pasted_lines(text)
-    begins = frozenset(text[p.start : p.stop] for p in pieces(text[: min(_BEGINNING, len(text) // 3)]))
+    begins = frozenset(p.said for p in pieces(text[: min(_BEGINNING, len(text) // 3)]))
 
     def worth(piece: str) -> float:
         first = _FIRST if piece in begins else 1.0

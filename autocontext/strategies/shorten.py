@@ -23,7 +23,8 @@ from autocontext.strategies.in_hand import in_hand
 from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL, recent, results_of, stays
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
-from autocontext.text.excerpts import Excerpt, Excerpts, without_number
+from autocontext.text.excerpts import Excerpt, Excerpts
+from autocontext.text.lines import without_number
 from autocontext.text.quoting import quoted
 from autocontext.text.reformatting import reformatted
 

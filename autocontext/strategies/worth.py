@@ -12,7 +12,8 @@ from autocontext.notes.calls import looks
 from autocontext.notes.typed import typed_call
 from autocontext.notes.values import argument_values, known_values
 from autocontext.text import rendering
-from autocontext.text.excerpts import IMPORT, MEASURE, pieces, without_number
+from autocontext.text.lines import IMPORT, MEASURE, without_number
+from autocontext.text.pieces import pieces
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
 
@@ -69,8 +70,7 @@ class Worth:
         """By piece, and by what a tool measures, the last message with a result that has it."""
         for i, m in enumerate(view.messages):
             for result in m.tool_results:
-                text = result.text
-                said = {text[p.start : p.stop] for p in pieces(text)}
+                said = {piece.said for piece in pieces(result.text)}
                 self._last_seen.update(dict.fromkeys(said, i))
                 self._last_seen.update((measure[1], i) for measure in map(MEASURE.fullmatch, said) if measure)
         users = [m.text for m in view.messages if is_user_turn(m)]
@@ -113,7 +113,7 @@ class Worth:
     def is_used(self, index: int, text: str) -> bool:
         """Whether a later message uses a value or line of a text at this place that its own call does not name."""
         called = "\n".join(map(rendering.arguments, self._called.get(index, ())))
-        values = (value for p in pieces(text) for value in self._used_of(text[p.start : p.stop]))
+        values = (value for piece in pieces(text) for value in self._used_of(piece.said))
         return any(self._last_use.get(value, -1) > index and value not in called for value in values)
 
     def _used_of(self, piece: str) -> tuple[str, ...]:

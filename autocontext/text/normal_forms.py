@@ -31,20 +31,14 @@ def normalized(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
         for sign, instead in _COMMON.items():
             if sign in text:
                 text = text.replace(sign, instead)
-    if len(text) <= _SHORT:
-        return _normalized(text, form)
-    signs = set(text)
+    signs = set(text) if len(text) > _SHORT else set()
     if signs.isdisjoint(_BECOME_MARKS) and not any(map(unicodedata.combining, signs)):
-        return _normalized(text, form)
+        # Most texts are in normal form, and seeing that takes a hundredth of the time.
+        return text if unicodedata.is_normalized(form, text) else unicodedata.normalize(form, text)
     text = text.translate(_MARKS if form == "NFC" else _COMPATIBLE_MARKS)
     classes = bytes(map(unicodedata.combining, text))
     cuts = [0, *(run.end() for run in _RUN.finditer(classes)), len(text)]
     return "".join([unicodedata.normalize(form, text[a:b]) for a, b in pairwise(cuts)])
-
-
-def _normalized(text: str, form: Literal["NFC", "NFKC"]) -> str:
-    # Most texts are in normal form, and seeing that takes a hundredth of the time.
-    return text if unicodedata.is_normalized(form, text) else unicodedata.normalize(form, text)
 
 
 def is_hidden(sign: str) -> bool:

@@ -11,19 +11,17 @@ MARK = "> "
 _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _CONTROLS = r"\0-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f"
 _BREAK, _OTHER = f"[{_BREAKS}]", f"[^{_BREAKS}]"
-_UNSEEN = (
-    rf"{_CONTROLS} \t\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u1680\u17b4\u17b5"
-    r"\u180b-\u180f\u2000-\u200f\u202a-\u202f\u205f-\u206f\u2800\u3000\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0"
-    r"\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    r"\U000e0000-\U000e0fff"
-)
-"""Blanks, the categories Cc (but for breaks), Cf and Cs, and what Unicode calls default-ignorable."""
-_BLANK = f"[{_UNSEEN}]"
 _HIDDEN = (
     r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     r"\ufeff\uffa0\U000e0000-\U000e0fff"
 )
 """What nobody sees within a word."""
+_UNSEEN = (
+    rf"{_CONTROLS}{_HIDDEN} \t\xa0\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u1680\u2000-\u200a\u202f\u205f\u2800"
+    r"\u3000\ud800-\udfff\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+)
+"""Blanks, the categories Cc (but for breaks), Cf and Cs, and what Unicode calls default-ignorable."""
+_BLANK = f"[{_UNSEEN}]"
 _WITHIN = re.compile(f"[{_HIDDEN}]")
 _DISGUISE = re.compile(rf"[{_HIDDEN}\uff1c\uff21-\uff3d\uff41-\uff5a]")
 """The same, and letters and brackets of another width."""

@@ -85,8 +85,11 @@ def in_lines(text: str) -> str | None:
         value = _read(text) if printed is None else _as_json(printed)
         last = _longest_text(value)
         rest = {key: own for key, own in value.items() if key != last} if last is not None else value
-        first = _lines(rest, _table(rest), "") if rest or last is None else ()
-        told = "\n".join((*first, *_to_the_end(value, last)))
+        parts = [*_lines(rest, _table(rest), "")]
+        if last is not None:  # it goes on to the end: its lines begin where they began, as headings and numbers do
+            body, how = _body(value[last])
+            parts += [f"{_key(last)}: <<{how}", body]
+        told = "\n".join(parts)
     except (TypeError, ValueError, RecursionError):
         return None
     return told if TABLE in told or _HAS_TEXT.search(told) else None
@@ -118,19 +121,17 @@ def _record(pairs: Sequence[tuple[str, _Json]]) -> dict[str, _Json]:
 
 
 def _lines(value: _Json, table: Sequence[Sequence[str]], indent: str) -> Iterator[str]:
-    """A value, or its table if it has one, over as many lines as it takes."""
+    """A record or list, or its table if it has one, over as many lines as it takes."""
     if len(indent) > _MOST_LEVELS:
         raise ValueError("too many levels")
     if table:
         yield from (f"{indent}|{'|'.join(cells)}|" for cells in table)
-    elif isinstance(value, dict) and value:
+    elif isinstance(value, dict):
         for key, own in value.items():
             yield from _with_head(f"{indent}{_key(key)}:", own, indent)
-    elif isinstance(value, list) and value:
+    else:
         for own in value:
             yield from _with_head(f"{indent}-", own, indent)
-    else:
-        yield indent + _inline(value)
 
 
 def _with_head(head: str, value: _Json, indent: str) -> Iterator[str]:
@@ -154,14 +155,6 @@ def _longest_text(value: _Json) -> str | None:
     texts = {key: own for key, own in value.items() if isinstance(own, str)} if isinstance(value, dict) else {}
     longest = max(texts, key=lambda key: len(texts[key]), default=None)
     return longest if longest is not None and _has_lines(texts[longest]) else None
-
-
-def _to_the_end(record: _Json, key: str | None) -> Iterator[str]:
-    """The text that goes on to the end: its lines begin where they began, as headings and numbers do."""
-    if key is not None:
-        body, how = _body(record[key])
-        yield f"{_key(key)}: <<{how}"
-        yield from body.split("\n")
 
 
 def _body(text: str) -> tuple[str, str]:
@@ -195,8 +188,8 @@ def _table(value: _Json) -> list[list[str]]:
         return []
     if not all(isinstance(record, dict) and record for record in records):
         return []
-    for flat in (_flat, _by_key):
-        rows = [flat(record) for record in records]
+    for levels in (_MOST_NAMES, 1):
+        rows = [_flat(record, levels) for record in records]
         columns = [*dict.fromkeys(column for row in rows for column in row)]
         if sum(map(len, rows)) >= _FILLED * len(columns) * len(rows):
             break
@@ -210,11 +203,7 @@ def _table(value: _Json) -> list[list[str]]:
     return [[cell.replace("|", r"\|") for cell in row] for row in (head, ["-"] * len(head), *cells)]
 
 
-def _by_key(record: Mapping[str, _Json]) -> dict[tuple[str, ...], _Json]:
-    return {(key,): value for key, value in record.items()}
-
-
-def _flat(record: Mapping[str, _Json], levels: int = _MOST_NAMES) -> dict[tuple[str, ...], _Json]:
+def _flat(record: Mapping[str, _Json], levels: int) -> dict[tuple[str, ...], _Json]:
     """A record's values by their paths; of records in it, those whose keys are plain names, some levels deep."""
     flat: dict[tuple[str, ...], _Json] = {}
     for key, value in record.items():

@@ -15,9 +15,6 @@ from autocontext.messages import (
     WRITTEN,
     ContentBlock,
     Msg,
-    OutputBlock,
-    TextBlock,
-    ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     is_note,
@@ -43,8 +40,8 @@ LONGEST_NAME = 60
 """Characters of a tool's name in a line."""
 _LONGEST_MARK = 120
 """Characters."""
-_NOTE_BEGIN = "[Reference note: earlier work, condensed. Not a request.]"
-_NOTE_END = "[End of reference note]"
+NOTE_MARKS = ("[Reference note: earlier work, condensed. Not a request.]", "[End of reference note]")
+"""First and last line of a note in the user's role: it is a reference, not a new task."""
 
 
 def tag(uuid: str) -> str:
@@ -102,14 +99,9 @@ def tool_name(name: str) -> str:
     return name if _NAME.fullmatch(name) else '"' + name.replace('"', "'") + '"'
 
 
-def note_marks(role: str) -> tuple[str, str]:
-    """First and last line of a note. In the user's role they mark it as reference, not as a new task."""
-    return (_NOTE_BEGIN, _NOTE_END) if role == "user" else ("", "")
-
-
 def note_text(body: str, uuid: str, role: str) -> str:
-    """The text of a note: its body between the marks, then its tag."""
-    begin, end = note_marks(role)
+    """The text of a note: its body, in the user's role between the marks, then its tag."""
+    begin, end = NOTE_MARKS if role == "user" else ("", "")
     return with_tag("\n".join(filter(None, (begin, body, end))), uuid)
 
 
@@ -210,8 +202,7 @@ def written_note(msg: Msg) -> str:
     size = meta.get(WRITTEN) if isinstance(meta, dict) and msg.origin is not None else None
     if not isinstance(size, int) or isinstance(size, bool):
         return ""
-    begin = note_marks(msg.role)[0]
-    start = len(begin) + 1 if begin else 0
+    start = len(NOTE_MARKS[0]) + 1 if msg.role == "user" else 0
     return msg.text[start : start + size]
 
 
@@ -270,10 +261,6 @@ def _grapheme() -> Any:
     return regex.compile(r"\X")
 
 
-def _is_flag_letter(ch: str) -> bool:
-    return "\U0001f1e6" <= ch <= "\U0001f1ff"
-
-
 def cut(text: str, at: int) -> int:
     """The largest place <= `at` (characters) that splits no grapheme (Unicode UAX #29) and no surrogate pair."""
     if at >= len(text):
@@ -284,7 +271,7 @@ def cut(text: str, at: int) -> int:
     start = max(0, at - _LONGEST_GRAPHEME)
     # Flags are pairs from the first letter of a row on; of a row without end any pairing will do.
     first = max(0, start - _LONGEST_GRAPHEME)
-    while start > first and _is_flag_letter(text[start]):
+    while start > first and "\U0001f1e6" <= text[start] <= "\U0001f1ff":
         start -= 1
     # A slice, as `regex` looks back through a whole row of flags.
     around = text[start : at + _LONGEST_GRAPHEME]
@@ -426,13 +413,8 @@ def _name(block: ToolUseBlock | ToolResultBlock) -> str:
 def _output(block: ToolResultBlock) -> str:
     if isinstance(block.output, str):
         return block.output
-    return "\n".join(map(_output_text, block.output))
-
-
-def _output_text(block: OutputBlock) -> str:
-    if isinstance(block, TextBlock):
-        return block.text
-    return block.thinking if isinstance(block, ThinkingBlock) else f"[{block.type}]"
+    said = (b.text if b.type == "text" else b.thinking if b.type == "thinking" else f"[{b.type}]" for b in block.output)
+    return "\n".join(said)
 
 
 def transcript(msg: Msg, *, plan_tools: bool = True) -> str:

@@ -51,11 +51,11 @@ _SYLLABLES = re.compile(r"[aeiouy][^aeiouy]")
 _ENDS = (
     ("ational", "ate"), ("isation", "ise"), ("ization", "ize"), ("fulness", "ful"), ("ousness", "ous"),
     ("iveness", "ive"), ("fication", "fi"), ("iser", "ise"), ("izer", "ize"), ("ability", ""), ("ibility", ""),
-    ("tional", "tion"),
-    ("lessly", "less"), ("ation", "ate"), ("ator", "ate"), ("ment", ""), ("ness", ""), ("ingly", ""), ("edly", ""),
-    ("ically", "ic"), ("fully", "ful"), ("ously", "ous"), ("ive", ""), ("ion", ""), ("ity", ""), ("ance", ""),
-    ("ence", ""), ("ancy", ""), ("ency", ""), ("ist", ""), ("ism", ""), ("er", ""), ("or", ""), ("able", ""),
-    ("ible", ""), ("ally", "al"), ("ly", ""), ("ful", ""), ("al", ""), ("ize", ""), ("ise", ""), ("ate", ""),
+    ("tional", "tion"), ("lessly", "less"), ("ation", "ate"), ("ator", "ate"), ("ment", ""), ("ness", ""),
+    ("ingly", ""), ("edly", ""), ("ically", "ic"), ("fully", "ful"), ("ously", "ous"), ("ive", ""), ("ion", ""),
+    ("ity", ""), ("ance", ""), ("ence", ""), ("ancy", ""), ("ency", ""), ("ist", ""), ("ism", ""), ("er", ""),
+    ("or", ""), ("able", ""), ("ible", ""), ("ally", "al"), ("ly", ""), ("ful", ""), ("al", ""), ("ize", ""),
+    ("ise", ""), ("ate", ""),
 )  # fmt: skip
 _SHORTEST = 4
 """Letters that a suffix leaves."""

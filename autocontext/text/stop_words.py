@@ -26,8 +26,7 @@ STOP_WORDS = frozenset(_ENGLISH.split())
 _LIGHT = """
 go come make take see know think want need look find give tell say talk work call try ask feel become leave put mean
 keep begin seem help show start happen let turn bring hear bit way kind type sort part good great nice new big first
-last
-next time day today people name
+last next time day today people name
 """
 LIGHT_WORDS = frozenset(map(stem, _LIGHT.split()))
 """Stems of words that say little: they fit any subject."""

@@ -48,10 +48,7 @@ def words(text: str) -> Iterator[tuple[str, str]]:
 
     Stop words are included.
     """
-    for match in _matches(text):
-        written = _without_ending(match)
-        if written:
-            yield written.lower(), written
+    return ((written.lower(), written) for written in map(_without_ending, _matches(text)) if written)
 
 
 def _matches(text: str) -> Iterator[str]:

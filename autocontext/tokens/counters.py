@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
@@ -60,7 +61,7 @@ class VocabularyCounter:
 
     def count_text(self, text: str) -> int:
         """Tokens of a text, at 5 to 10 MB/s; the first call loads the vocabulary."""
-        return _cached_count(self.name)(text) if len(text) <= _SHORT else self._count(text)
+        return self._sum((text,))
 
     def _count(self, text: str) -> int:
         if not text:
@@ -71,9 +72,7 @@ class VocabularyCounter:
     def count(self, msg: Msg) -> int:
         """Tokens of a message as it is sent."""
         fixed, texts = wire_texts(msg)
-        if msg.origin is None:
-            return fixed + self._sum(texts)
-        return fixed + sum(map(self.count_lines, texts))
+        return fixed + (self._sum(texts) if msg.origin is None else sum(map(self.count_lines, texts)))
 
     def count_lines(self, text: str) -> int:
         """As `count_text`, but faster for texts whose lines were mostly counted before, such as notes."""
@@ -86,11 +85,16 @@ class VocabularyCounter:
     def bound(self, msg: Msg) -> int:
         """The fixed tokens and the UTF-8 bytes of the texts: a token has at least one byte."""
         fixed, texts = wire_texts(msg)
-        return fixed + sum([len(text) if text.isascii() else self._bytes(text) for text in texts])
+        return fixed + sum(map(self.bound_text, texts))
 
     def bound_text(self, text: str) -> int:
         """An upper limit of `count_text(text)`, computed without tokenizing."""
-        return len(text) if text.isascii() else self._bytes(text)
+        if text.isascii() or not VOCABULARIES[self.name].normalize:
+            return utf8_bytes(text)
+        # NFC can add bytes (U+0958: from 3 to 6), and at a cut the accents behind it may change the letter before it.
+        slices = (text[at : at + _SLICE] for at in range(0, len(text), _SLICE))
+        sizes = [utf8_bytes(unicodedata.normalize("NFC", part)) for part in slices]
+        return sum(sizes) + _AT_CUT * (len(sizes) - 1)
 
     def sampled(self, msg: Msg) -> int:
         """About `count(msg)`: of a text of more than a million characters, parts are tokenized."""
@@ -103,17 +107,8 @@ class VocabularyCounter:
         parts = [text[at : at + CHUNK_CHARS] for at in range(0, len(text), len(text) // _SAMPLES)]
         return sum(map(self._count, parts)) * len(text) // sum(map(len, parts))
 
-    def _bytes(self, text: str) -> int:
-        if not VOCABULARIES[self.name].normalize:
-            return utf8_bytes(text)
-        # NFC can add bytes (U+0958: from 3 to 6), and at a cut the accents behind it may change the letter before it.
-        slices = (text[at : at + _SLICE] for at in range(0, len(text), _SLICE))
-        sizes = [utf8_bytes(unicodedata.normalize("NFC", part)) for part in slices]
-        return sum(sizes) + _AT_CUT * (len(sizes) - 1)
-
     def _parts(self, text: str) -> Iterable[str]:
-        parts = chunks(text) if len(text) > CHUNK_CHARS else (text,)
-        return map(normalized, parts) if VOCABULARIES[self.name].normalize else parts
+        return map(normalized, chunks(text)) if VOCABULARIES[self.name].normalize else chunks(text)
 
 
 BYTES_OF_TOKEN = 256
@@ -213,6 +208,4 @@ def _java_map(value: Any) -> str:
         return "{" + ",".join(f'"{k}":{_java_map(v)}' for k, v in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_java_map, value)) + "]"
-    return (
-        {True: "true", False: "false", None: "null"}[value] if value is None or isinstance(value, bool) else str(value)
-    )
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)

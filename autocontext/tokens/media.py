@@ -51,7 +51,8 @@ def media_tokens(block: ImageBlock | AudioBlock | VideoBlock) -> int:
         return UNKNOWN_VIDEO_TOKENS
     if "low" in _details(block):
         return IMAGE_BASE_TOKENS
-    size = _size_of(block)
+    data = _data_of(block)
+    size = None if data is None else image_size(_header(data))
     return image_tokens(*size) if size else UNKNOWN_IMAGE_TOKENS
 
 
@@ -140,11 +141,6 @@ def described(block: ImageBlock) -> str:
     size, kind = image_size(header), _kind(header, str(block.source.get("media_type", "")))
     pixels = f"{size[0]:,} x {size[1]:,} " if size else ""
     return f"{pixels}{kind}, {_in_words(len(data) * 3 // 4)}"
-
-
-def _size_of(block: ImageBlock) -> tuple[int, int] | None:
-    data = _data_of(block)
-    return None if data is None else image_size(_header(data))
 
 
 def _data_of(block: ImageBlock) -> str | None:

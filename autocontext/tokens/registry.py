@@ -25,15 +25,12 @@ _BY_NAME: dict[str, TokenCounter] = {
 
 # Prefixes of model names; the first match wins. OpenAI's follow tiktoken's table. Qwen models up to Qwen3 share one
 # vocabulary (151,643 ranks); Qwen3.5 has a larger one (about 248,000), which is not shipped.
-_FAMILIES: tuple[tuple[re.Pattern[str], TokenCounter], ...] = tuple(
-    (re.compile(beginning), counter)
-    for beginning, counter in (
-        (r"gpt-4o|gpt-4\.|gpt-5(?!\d)|gpt-oss|chatgpt-4o|(o1|o3|o4)(?![a-z0-9])", _O200K),
-        (r"gpt-4(?!\d)|gpt-3\.?5|text-embedding-(3|ada-002)|davinci-002|babbage-002", _CL100K),
-        (r"qwen-|qwen1\.5|qwen2|qwen3(?![.\d])|qwq|qvq", _QWEN),
-        (r"qwen", _LIKE_QWEN),
-    )
-)
+_FAMILIES = {
+    r"gpt-4o|gpt-4\.|gpt-5(?!\d)|gpt-oss|chatgpt-4o|(o1|o3|o4)(?![a-z0-9])": _O200K,
+    r"gpt-4(?!\d)|gpt-3\.?5|text-embedding-(3|ada-002)|davinci-002|babbage-002": _CL100K,
+    r"qwen-|qwen1\.5|qwen2|qwen3(?![.\d])|qwq|qvq": _QWEN,
+    r"qwen": _LIKE_QWEN,
+}
 
 
 def get_counter(name: str | TokenCounter) -> TokenCounter:
@@ -67,7 +64,7 @@ def _by_name(name: str) -> TokenCounter:
     # The whole name first: a colon may follow the provider ("openai:gpt-4o"), mark a fine-tuned model ("ft:gpt-4o:org")
     # or precede a size ("qwen3:8b").
     for part in (model, *model.split(":")):
-        for beginning, counter in _FAMILIES:
-            if beginning.match(part):
+        for beginning, counter in _FAMILIES.items():
+            if re.match(beginning, part):
                 return counter
     return _ESTIMATE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autocontext.messages import ANTHROPIC_HINTS, ENCRYPTED, FILE, WIRE_HINTS, Msg, OutputBlock, ToolUseBlock
@@ -33,21 +33,16 @@ def wire_texts(msg: Msg) -> tuple[int, list[str]]:
     Every tool result is sent as a message of its own and has its overhead. Ids and metadata do not count: prompts do
     not contain them. Thinking counts, as with the providers that accept it; encrypted content by its length.
     """
-    fixed = results = text_blocks = 0
-    texts: list[str] = []
-    if msg.name != msg.role:
-        fixed += TOKENS_PER_NAME
-        texts.append(msg.name)
+    results = 0
+    fixed, texts = (TOKENS_PER_NAME, [msg.name]) if msg.name != msg.role else (0, [])
+    own: list[OutputBlock] = []
+    shown: list[Sequence[OutputBlock]] = [own]
+    """The blocks of the message itself, and of each result that has some."""
     # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
     for block in msg.content:
         if block.metadata:
             fixed += _carried(block.metadata)
-            if block.type == "text" and ENCRYPTED in block.metadata:
-                continue  # its text only says what stands here
-        if block.type == "text":
-            text_blocks += 1
-            texts.append(block.text)
-        elif block.type == "tool_use":
+        if block.type == "tool_use":
             fixed += TOKENS_PER_TOOL_CALL
             texts += (block.name, _arguments_json(block))
         elif block.type == "tool_result":
@@ -55,17 +50,15 @@ def wire_texts(msg: Msg) -> tuple[int, list[str]]:
             if isinstance(block.output, str):
                 texts.append(block.output)
             else:
-                extra, result_texts = _output(block.output)
-                fixed += extra
-                texts += result_texts
-        elif block.type == "thinking":
-            text_blocks += 1
-            texts.append(block.thinking)
-        else:
-            fixed += media_tokens(block)
+                shown.append(block.output)
+        elif block.type != "text" or ENCRYPTED not in block.metadata:  # whose text only says what stands here
+            own.append(block)
+    for extra, said in map(_shown, shown):
+        fixed += extra
+        texts += said
     # With blocks besides results, or without any block, the message itself is sent, too.
     envelopes = results + (results < len(msg.content) or not results)
-    return fixed + TOKENS_PER_MESSAGE * envelopes + TOKENS_PER_FURTHER_TEXT * max(0, text_blocks - 1), texts
+    return fixed + TOKENS_PER_MESSAGE * envelopes, texts
 
 
 def _carried(metadata: Mapping[str, Any]) -> int:
@@ -92,7 +85,8 @@ def _length(value: Any) -> int:
     return len(value) if isinstance(value, str) else 0
 
 
-def _output(blocks: Iterable[OutputBlock]) -> tuple[int, list[str]]:
+def _shown(blocks: Iterable[OutputBlock]) -> tuple[int, list[str]]:
+    """Fixed tokens and the texts of blocks that stand below each other."""
     texts: list[str] = []
     media = 0
     for b in blocks:

@@ -22,7 +22,7 @@ from autocontext.notes.answers import (
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
 from autocontext.testing import tool_exchange, user
-from autocontext.text.excerpts import without_number
+from autocontext.text.lines import without_number
 from autocontext.text.signs import ERROR, WORDS_OF_ERRORS
 from tests.notes.pages import page
 

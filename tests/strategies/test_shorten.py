@@ -17,7 +17,7 @@ from autocontext.strategies import View
 from autocontext.strategies.shorten import Shorten, _repeats
 from autocontext.strategies.worth import _MARKUP, Worth
 from autocontext.testing import assert_valid_chat, assistant, tool_exchange, user
-from autocontext.text.excerpts import _cached_pieces
+from autocontext.text.pieces import _cached_pieces
 from autocontext.text.reformatting import reformatted
 from tests.conversations import histories
 from tests.invariants import ESTIMATE, assert_pairs_kept, check, unreachable

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext.text.excerpts import _documents, _frames, _parents, alone, excerpt, pieces, without_number
+from autocontext.text.excerpts import excerpt
+from autocontext.text.lines import alone, without_number
+from autocontext.text.outlines import documents, frames, parents
+from autocontext.text.pieces import pieces
 from autocontext.text.reformatting import reformatted
 
 TEXTS = st.text(st.sampled_from('ab1 .,;\n"{}[]:…错。\\'), max_size=1_500) | st.lists(
@@ -628,7 +631,7 @@ def test_what_a_page_is_summed_up_with_stands_below_its_own_line(head: str) -> N
     """Not below the last heading of the page itself."""
     text = f"## Results\n40 patients were seen.\n### Trials\nNone.\n{head}\nIt tells of two trials.\nUlm."
     found = pieces(text)
-    named = [text[found[parent].start : found[parent].stop] for parent in _parents(text, found)[-2:]]
+    named = [found[parent].said for parent in parents(text, found)[-2:]]
     assert named == [head.strip(), head.strip()]
 
 
@@ -688,7 +691,7 @@ def test_what_failed_stands_above_the_line_that_says_so(good: str, bad: str) -> 
         assert cases[n].strip() in short
     code = "\n".join(f"value_{n} = load({n})\ncheck(value_{n})" for n in range(30)) + "\n  cancel(\n  )\n"
     found = pieces(code)
-    assert _parents(code, found)[-2] == -1, "a line of code says nothing about those above it"
+    assert parents(code, found)[-2] == -1, "a line of code says nothing about those above it"
 
 
 @pytest.mark.parametrize(
@@ -711,7 +714,7 @@ def test_what_failed_does_not_stand_under_the_case_that_passed_above_it(passed: 
     text = f"login\n{passed}\nexport\n{failed}\nshare\n{passed}"
     found = pieces(text)
     said = [text[p.start : p.stop] for p in found]
-    assert _parents(text, found)[said.index(failed)] in (-1, said.index("export"))
+    assert parents(text, found)[said.index(failed)] in (-1, said.index("export"))
 
 
 @pytest.mark.parametrize("room", [240, 320, 500, 800])
@@ -851,7 +854,7 @@ def test_a_setting_of_a_file_with_line_numbers_stands_below_its_section(section:
 def test_a_value_that_is_hidden_names_nothing() -> None:
     text = "\n".join(f"user = u{n}\npassword {sign} ********" for n in range(9) for sign in ":=")
     found = pieces(text)
-    assert _documents(text, found, [text[p.start : p.stop] for p in found])[0] == {}
+    assert documents(found)[0] == {}
 
 
 @pytest.mark.parametrize(
@@ -960,7 +963,7 @@ def test_a_failed_test_is_told_by_its_own_line() -> None:
 )
 def test_other_lines_name_no_file(text: str) -> None:
     found = pieces(text)
-    assert _documents(text, found, [text[p.start : p.stop] for p in found])[0] == {}
+    assert documents(found)[0] == {}
 
 
 @pytest.mark.parametrize(
@@ -1006,9 +1009,8 @@ def test_a_value_that_half_of_the_files_have_says_something_of_each(share: int, 
     files = [f"--- {n}.yaml\nname: x{n}\nreplicas: {2 if n < share else n + 7}\n}}" for n in range(10)]
     text = "\n".join(files)
     found = pieces(text)
-    said = [text[p.start : p.stop] for p in found]
-    frames = {said[i] for i in _frames(said, _documents(text, found, said)[0])}
-    assert frames == ({"replicas: 2"} if is_frame else set())
+    framing = {found[i].said for i in frames(found, documents(found)[0])}
+    assert framing == ({"replicas: 2"} if is_frame else set())
 
 
 @pytest.mark.parametrize(
