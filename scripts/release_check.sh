@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONUNBUFFERED=1
 
 clone=$PWD
-largest_wheel=2750000 # bytes: 1.74 MB are vocabularies, 0.6 MB code
+largest_wheel=2750000 # bytes: 1.74 MB are vocabularies, 0.9 MB code and its words
 sample=(cli openai sql crypto mcp langchain)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
