@@ -175,8 +175,9 @@ class SearchIndex:
         if missing := {(key[1], key[4]): key for key in wanted if key not in segments}:
             outlined = dict[Key, Outline]()
             for id_, start, until, body in self._database.read(partial(statements.segments, user_id, [*missing])):
+                key = missing.get((id_, start))  # None: a damaged file gives rows that nobody asked for
                 # Another process may have added to it since the keys were read: what it has more does no harm.
-                if until < (key := missing[id_, start])[5]:
+                if key is None or until < key[5]:
                     continue
                 del missing[id_, start]
                 segments[key] = segment = Segment.unpacked(SessionKey(user_id, id_), start, until, body)
