@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from autocontext.compression.limits import GROWTH, Limits, Pacing, Target
 from autocontext.compression.token_sum import TokenSum
@@ -23,7 +24,6 @@ from autocontext.history.view import View
 from autocontext.messages import Msg
 from autocontext.prices import RATIOS
 from autocontext.requests import Usage
-from autocontext.text.gaps import parsed
 
 _SUMMARY = 0.06
 """Tokens that a model writes in a pass at most, as a share of the window."""
@@ -125,8 +125,7 @@ class PromptCache:
             return None
         last = self._requested
         if last is None:  # not since this process began: when the model answered last
-            time = next((parsed(m.timestamp) for m in reversed(self._log.view_messages) if is_reply(m)), None)
-            last = None if time is None else time.timestamp()
+            last = next((_seconds(m.timestamp) for m in reversed(self._log.view_messages) if is_reply(m)), None)
         return None if last is None else last + self._config.cache_ttl - self._clock()
 
     @property
@@ -164,3 +163,11 @@ class PromptCache:
             notes = self._config.prices.summaries(used)
         tokens, changed = (total, left, self._token_sum.overhead), view.first_user + 1
         return pass_cost(self._config, view, *tokens, first_changed=changed, cold=cold, notes=notes).extra
+
+
+def _seconds(timestamp: str) -> float | None:
+    """A message's timestamp as seconds since 1970, without a zone in local time as AgentScope writes it, or None."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -377,6 +378,26 @@ def test_a_session_that_is_opened_again_goes_by_its_last_reply() -> None:
     clock.now += 100
     again = AutoContextMemory(config(cache_ttl=TTL), store=store, session_id="s", clock=clock)
     assert again.cache_expires_in == pytest.approx(TTL - 100)
+
+
+@pytest.fixture(params=["Asia/Shanghai", "America/New_York"])
+def elsewhere(request, monkeypatch):
+    """Lets the test run in another time zone."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", request.param)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_timestamp_without_a_zone_is_of_this_machine() -> None:
+    """AgentScope writes its messages' times so."""
+    clock = Clock()
+    memory = AutoContextMemory(config(cache_ttl=TTL), clock=clock)
+    spoken = datetime.fromtimestamp(clock.now).strftime("%Y-%m-%d %H:%M:%S.%f")  # noqa: DTZ006 (that is what is tested)
+    memory.add_messages([user("Go."), Msg(role="assistant", content="I go.", timestamp=spoken)])
+    assert memory.cache_expires_in == pytest.approx(TTL)
 
 
 @pytest.mark.parametrize("timestamp", ["", "yesterday", "0001-01-01T00:00:00", "99999-01-01"])
