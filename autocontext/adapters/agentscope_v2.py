@@ -54,6 +54,7 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
     def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
         self._sessions = Sessions(memory, **options)
         self._has_plan = options.get("plan") is not None
+        self._seen: dict[str, dict[str, int]] = {}
         self.tools: list[ToolBase] = tools_of(self._sessions)
 
     def memory(self, session_id: str = "") -> AutoContextMemory:
@@ -70,6 +71,7 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
     ) -> AsyncGenerator[Any, None]:
         """Equip the agent; at the end keep what it has said."""
         await self._sessions.abegin(agent.state.session_id)
+        self._seen.pop(agent.state.session_id, None)
         for tool in self.tools:
             if await agent.toolkit.get_tool(tool.name) is None:
                 await agent.toolkit.add_tool(tool)
@@ -144,13 +146,20 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
 
     def _follow(self, agent: Any) -> AutoContextMemory:
         """Add what is new in the agent's context, block by block; a call that the user has corrected is read anew."""
-        memory = self._sessions.of(agent.state.session_id)
-        seen = seen_blocks(memory.get_original_memory_msgs())
+        session = agent.state.session_id
+        memory = self._sessions.of(session)
+        if session not in self._seen:
+            self._seen[session] = seen_blocks(memory.get_original_memory_msgs())
+        seen = self._seen[session]
         start, changed = changed_parts(agent.state.context, memory.messages)
         if changed:
             memory.follow((), gone=[m.id for m in changed])
             seen[agent.state.context[-1].id] = start
-        memory.add_messages(from_agentscope(agent.state.context, seen, runtime=agent.injection_config.injection_source))
+        new = from_agentscope(agent.state.context, seen, runtime=agent.injection_config.injection_source)
+        if new:
+            memory.add_messages(new)
+            for id_, until in seen_blocks(new).items():
+                seen[id_] = max(until, seen.get(id_, 0))
         return memory
 
 

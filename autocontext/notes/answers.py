@@ -18,7 +18,7 @@ from autocontext.notes.pieces import LONG
 from autocontext.notes.sentences import announces, sentences
 from autocontext.notes.values import KEPT, LONGEST_LINE, LONGEST_TEXT, find, known_values
 from autocontext.text.caseless import Caseless
-from autocontext.text.failures import names_error, tells_errors
+from autocontext.text.failures import tells_errors
 from autocontext.text.lines import (
     HEADLINE,
     IMPORT,
@@ -129,6 +129,7 @@ _TAGS = re.compile(r"</?[A-Za-z][\w-]{0,40}>")
 _WRAPPER = re.compile(rf"\b{EXIT_KEY}\b\W{{0,4}}0\b|\b(?:output|stdout|stderr)\b:?", re.IGNORECASE)
 _SIGN = re.compile("[×\u2190-\u24ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
 """A sign that says something by itself, ✓ or ✗, unlike brackets, rules and boxes."""
+_ERROR_KEYS = ("error", "isError", "is_error")
 _SUCCEEDED = re.compile(rf"\"(?:ok|success|succeeded)\"\s*:\s*true|\"{EXIT_KEY}\"\s*:\s*0,?", re.IGNORECASE)
 """A field that says of any answer that nothing went wrong."""
 _TELLING_KEY = re.compile(
@@ -271,13 +272,16 @@ def answer_of(block: ToolResultBlock) -> Answer:
         status = f"exit {code}"
     elif http := _HTTP.match(text):
         status = f"HTTP {http[1]}"
-    elif isinstance(record, dict) and (names_error(record) or tells_errors(record.get("errors"))):
+    elif isinstance(record, dict) and (any(map(record.get, _ERROR_KEYS)) or tells_errors(record.get("errors"))):
         status = "error"
     return Answer(status, _is_empty(text) if record is None else _says_no_value(record))
 
 
 def _exit_code(text: str) -> int | None:
     """The exit code above an output, at its end or its beginning: one within what was read is not the call's."""
+    ends = f"{text[:_ENDS]} {text[-_ENDS:]}".lower()
+    if ends.isascii() and not any(word in ends for word in ("exit", "return", "rc")):
+        return None  # most answers: the searches take ten times as long
     head, end = _ABOVE_OUTPUT.match(text, 0, _ENDS), max(0, len(text) - _ENDS)
     found = _EXIT.search(head[0]) if head else _BEGINS_WITH_CODE.match(text)
     if found is None and (last := [*_EXIT.finditer(text, end)][-1:]) and _is_around(text[last[0].end() :]):

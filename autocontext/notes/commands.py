@@ -115,7 +115,8 @@ _ANSWERED = 1_000
 _STATUS = r"\b(?:status|state|phase)\b[\"']?\s{0,3}[:=>]\s{0,3}[\"']?"
 _BEGINNING = r"running|queued|start(?:ed|ing)|launched|in[_ -]progress"
 _ID = r"([\w-]*\d[\w-]*)"
-_HOLDER = "(?:shell|session|agent|job|process)"
+_HOLDERS = ("shell", "session", "agent", "job", "process")
+_HOLDER = f"(?:{'|'.join(_HOLDERS)})"
 _GOES_ON = re.compile(rf"{_STATUS}(?:{_BEGINNING})\b", re.IGNORECASE)
 _HANDED_OUT = re.compile(
     r"\b(?:running with|launched|started with)\b[^\n]{0,60}\n?[^\n]{0,20}?"
@@ -221,15 +222,18 @@ def starts(arguments: Mapping[str, Any], command: str) -> bool:
 def goes_on(label: str, answer: str) -> bool:
     """Whether an answer hands out a handle, which its call did not name, and its status says that the work goes on."""
     head = answer[:_ANSWERED]
-    if _GOES_ON.search(head) and any(handle not in label for handle, _ in handles(head)):
+    lowered = head.casefold()  # the searches take ten times as long as these tests, and each answer is asked about
+    if "stat" in lowered and _GOES_ON.search(head) and any(handle not in label for handle, _ in handles(head)):
         return True
-    handed_out = _HANDED_OUT.search(head)
+    handed_out = _HANDED_OUT.search(head) if " with" in lowered or "launched" in lowered else None
     return handed_out is not None and handed_out[1] not in label
 
 
 def to_use(label: str, answer: str) -> list[str]:
     """The handles that an answer hands out for later calls, and that its call did not name."""
-    found = dict.fromkeys(_TO_USE.findall(answer[:_ANSWERED]))
+    head = answer[:_ANSWERED]
+    may = any(word in head.casefold() for word in ("pid", *_HOLDERS))  # as above
+    found = dict.fromkeys(_TO_USE.findall(head) if may else ())
     new = [handle for handle in found if len(handle) >= _LEAST_NAME and handle not in label]
     return new if len(found) <= _MOST_HANDED else []
 

@@ -71,6 +71,8 @@ class Deeds:
         self._ledger, self._width, self._known = ledger, width, known
         self.width: dict[int, int] = {}
         """By the identity of the newest of equal calls."""
+        self._told: dict[tuple[int, int, int, str], tuple[str, str, str]] = {}
+        """What `_parts` gave before, since a note asks for each of them some ten times."""
         calls = ledger.calls_in(only)
         notes = set(filter(is_note_tool, {call.name for call in calls}))
         self.calls = [call for call in calls if call.name not in notes]
@@ -141,6 +143,13 @@ class Deeds:
         """The calls, what came back, and what was done since."""
         call = group.newest
         longest = longest or self.width.get(id(call), self._width)
+        key = id(call), len(group.calls), longest, thing
+        if key not in self._told:
+            self._told[key] = self._written(group, longest, thing)
+        return self._told[key]
+
+    def _written(self, group: Group, longest: int, thing: str) -> tuple[str, str, str]:
+        call = group.newest
         is_label = bool(call.new) and call.new.rstrip("…") in call.label  # then it is not said twice
         label = self.label(call, longest * (1 + is_label), thing=thing)
         new = "" if is_label else shorten(call.new, longest)
@@ -332,7 +341,9 @@ def _is_error(answer: str) -> bool:
 
 def _naming(handle: str, words: str, pieces: Sequence[tuple[Place, str]], longest: int) -> tuple[Place, str]:
     """The piece of an answer with the handle of what was started; only the words with it if the piece is too long."""
-    place, piece = next((piece for piece in pieces if handle in piece[1]), ((len(pieces), 0), words))
+    # By itself, it stands behind all of them.
+    behind = max((place for place, _ in pieces), default=(0, 0))[0] + 2
+    place, piece = next((piece for piece in pieces if handle in piece[1]), ((behind, 0), words))
     return place, piece if len(piece) <= longest else words
 
 

@@ -244,7 +244,9 @@ def _source(source: Any) -> dict[str, Any] | None:
     """A media source in the form of this library; None for an unknown kind."""
     if not isinstance(source, dict):
         return None
-    renamed = {"media_type" if key == "mediaType" else key: value for key, value in source.items()}
+    renamed = {key: value for key, value in source.items() if key != "mediaType"}
+    if "mediaType" in source:
+        renamed.setdefault("media_type", source["mediaType"])
     needed = {"url": ("url",), "base64": ("media_type", "data")}.get(str(source.get("type")), ())
     return renamed if needed and all(isinstance(renamed.get(key), str) for key in needed) else None
 

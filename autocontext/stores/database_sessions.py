@@ -71,11 +71,13 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         try:
             rows = yield from read(partial(statements.read, session, after, until))
         except StoreCorruptError as e:
-            lost = after
-            if until != after + 1:
-                # One by one, as an entry before it that was changed is reported first.
-                while lost != until and (yield from self._read(session, after=lost, until=lost + 1)):
-                    lost += 1
+            lost = end = after
+            while end != until and (until is None or until > after + 1):
+                # In growing parts, as an entry before it that was changed is reported first.
+                end = 2 * lost - after + 1 if until is None else min(until, 2 * lost - after + 1)
+                lost += len((yield from self._read(session, after=lost, until=end)))
+                if lost < end:
+                    break
             raise StoreCorruptError(f"{self._place(session, lost)}: {e}") from e
         return self._unpacked(session, after, rows, _entry)
 

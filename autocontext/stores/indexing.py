@@ -174,7 +174,11 @@ class SearchIndex:
         segments = {key: segment for key in wanted if (segment := self._kept.get(key)) is not None}
         if missing := {(key[1], key[4]): key for key in wanted if key not in segments}:
             outlined = dict[Key, Outline]()
-            for id_, start, until, body in self._database.read(partial(statements.segments, user_id, [*missing])):
+            try:
+                rows = self._database.read(partial(statements.segments, user_id, [*missing]))
+            except StoreCorruptError as e:
+                raise DamagedIndex(str(e)) from e
+            for id_, start, until, body in rows:
                 key = missing.get((id_, start))  # None: a damaged file gives rows that nobody asked for
                 # Another process may have added to it since the keys were read: what it has more does no harm.
                 if key is None or until < key[5]:

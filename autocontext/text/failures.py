@@ -31,6 +31,8 @@ _BEGINS = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+_LONGEST_JSON = 200_000
+"""Characters; a larger result is data and not worth parsing."""
 _OPENING = 300
 """The kind is looked for in this many first characters."""
 _KINDS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
@@ -59,7 +61,7 @@ def is_failure_text(text: str) -> bool:
     text, is_error, _ = said(text)
     if is_error:
         return True
-    fields = parsed(text)
+    fields = parsed(text, _LONGEST_JSON)
     return _names_failure(fields) if isinstance(fields, dict) else _BEGINS.match(text) is not None
 
 
@@ -79,7 +81,9 @@ def first_line(text: str, characters: int = 120) -> str:
 
 
 def _names_failure(fields: Mapping[str, Any]) -> bool:
-    if names_error(fields) or any(fields.get(key) is False for key in WENT_WELL):
+    if fields.get("error") or fields.get("is_error") is True or fields.get("isError") is True:
+        return True
+    if any(fields.get(key) is False for key in WENT_WELL):
         return True
     if str(fields.get("status", "")).lower() in ("error", "failed", "failure"):
         return True
@@ -87,11 +91,6 @@ def _names_failure(fields: Mapping[str, Any]) -> bool:
         return True
     has_data = any(fields.get(key) for key in ("data", "result", "results"))
     return not has_data and (tells_errors(fields.get("errors")) or _is_http_error(fields))
-
-
-def names_error(fields: Mapping[str, Any]) -> bool:
-    """Whether an object has an error, or is marked as one."""
-    return bool(fields.get("error")) or fields.get("is_error") is True or fields.get("isError") is True
 
 
 def tells_errors(value: Any) -> bool:

@@ -43,7 +43,7 @@ _LONGEST_PYTHON = 200_000
 """Characters; reading what Python printed takes ten times as long as JSON."""
 _NO_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"nrtxuU])")
 """A backslash that `repr` would not write so: Python would warn of it."""
-EXIT_KEY = "(?:exit|return)_?(?:code|status)"
+EXIT_KEY = "(?:exit_?(?:code|status)|return_?code)"
 """The name of a field with an exit code, in any case."""
 _EXIT_KEY = re.compile(EXIT_KEY, re.IGNORECASE)
 WENT_WELL = ("success", "ok")

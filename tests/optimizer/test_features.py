@@ -245,7 +245,7 @@ def test_failures(text: str) -> None:
         "0 errors, 0 warnings", "exit code 0", "exited with code 0", '{"error": null, "data": 1}', '{"exit_code": 0}',
         '{"errors": []}', '[{"error": "in a list"}]', "The fatal flaw", '{"error": "cut off', "Errors: 0",
         "Failed: 0, Passed: 118", "FAILED 0 of 12", "Error: 0 errors found",
-        "errorless", "exception-free code", "1: def error(): pass", '{"exit_code": false}',
+        "errorless", "exception-free code", "1: def error(): pass", '{"exit_code": false}', '{"return_status": 3}',
         "meta=None content=[TextContent(type='text', text='a page on errors', annotations=None)] isError=False",
         '{"content": [{"type": "text", "text": "isError=True"}], "isError": false}',
     ],

@@ -336,6 +336,22 @@ def test_row_12_a_damaged_index_is_made_anew(kind, damage, tmp_path):
         assert store.search("number3", user_id="u") == before
 
 
+def test_an_index_that_sqlite_cannot_read_is_made_anew(tmp_path):
+    with stored("sqlite file", tmp_path) as store:
+        store.append(U, added("number1"), after=0)
+        before = store.search("number1", user_id="u")
+
+        def spoil():
+            yield Statement("UPDATE autocontext_search SET body = CAST(x'ff41' AS TEXT)")  # no UTF-8
+
+        def kinds():
+            return (yield Statement("SELECT typeof(body) FROM autocontext_search"))
+
+        place(store).write(spoil)
+        assert DatabaseSessionStore(place(store)).search("number1", user_id="u") == before
+        assert [*place(store).read(kinds)] == [("blob",)]
+
+
 @given(texts(), texts(max_chars=50))
 def test_a_snippet_is_short_and_of_the_text(query, text):
     shown = snippet(query, text)

@@ -463,6 +463,21 @@ def test_a_call_that_the_user_corrects_is_sent_as_it_ran(
     store.close()
 
 
+def test_what_follows_a_reply_that_the_user_made_shorter_is_kept() -> None:
+    """Of a reply with two calls one is corrected and one taken out, before the first one runs."""
+    middleware = AutoContextMiddleware()
+    calls = [DELETE, DELETE.model_copy(update={"id": "c2"})]
+    agent = confirming(middleware, AgentState(session_id="s"), TextBlock(text="I clean up."), *calls)
+    [question] = [e for e in events(agent, UserMsg("user", "Clean up.")) if isinstance(e, RequireUserConfirmEvent)]
+    reply = agent.state.context[-1]
+    reply.content = [b for b in reply.content if getattr(b, "id", "") != "c2"]
+    answer_to(agent, question, confirmed=True, input=json.dumps({"path": "/old/x"}))
+    assert ask(agent, "And now?") == "done"
+    messages = middleware.memory("s").messages
+    assert [use.input for m in messages for use in m.tool_uses] == [{"path": "/old/x"}]
+    assert [result.text for m in messages for result in m.tool_results] == ["deleted /old/x"]
+
+
 def test_a_suggestion_that_was_stored_without_its_empty_fields_is_read() -> None:
     rule = {"tool_name": "f", "behavior": "allow", "source": "session"}
     known = {"_agentscope": {"rest": {"state": "asking", "suggested_rules": [rule]}}}
