@@ -52,6 +52,8 @@ def told(
         ('{"exit_code": 2, "stdout": "no such file"}', "exit 2", False),
         ("HTTP/1.1 404 Not Found\n\nGone.", "HTTP 404", False),
         ('{"error": "仓库已接单"}', "error", False),
+        ('{"isError": "true", "text": "no such order"}', "error", False),
+        ('{"return_status": 3, "order": "D-7"}', "", False),
         ("Order A1 was cancelled by the user on May 3", "", False),
         ("Forbidden Planet (1956)", "", False),
         ('{"status": "rejected"}', "", False),
