@@ -24,7 +24,10 @@ def page(
     """The page about some messages, by default in characters."""
     ledger = messages if isinstance(messages, WorkLedger) else WorkLedger.of(messages)
     beside = shown if isinstance(shown, Shown) else InView(shown).without(0, 0, "")
-    covered, mentioned = (None if numbers is None else Runs.of(numbers) for numbers in (only, known))
+    covered, mentioned = (
+        None if numbers is None else Runs.of(n for n in numbers if n <= len(ledger.messages))
+        for numbers in (only, known)
+    )
     return render(ledger, PageRequest(budget, count, only=covered, known=mentioned, shown=beside, **request))
 
 
