@@ -8,17 +8,15 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from autocontext import flows
-from autocontext.errors import MissingExtraError, StoreError, headline
+from autocontext.errors import StoreError, headline, needs_extra
 from autocontext.flows import Operation, operation
 from autocontext.stores.checks import checked_place
 from autocontext.stores.database import Read, Write
 
-try:
+with needs_extra("object storage", "cloud"):
     import obstore
     from obstore.exceptions import AlreadyExistsError, BaseError
     from obstore.store import from_url
-except ImportError as e:
-    raise MissingExtraError("object storage", "cloud") from e
 
 
 class Get(NamedTuple):

@@ -20,6 +20,7 @@ from autocontext.notes.values import KEPT, LONGEST_LINE, LONGEST_TEXT, find, kno
 from autocontext.text.caseless import Caseless
 from autocontext.text.failures import tells_errors
 from autocontext.text.lines import (
+    DIGITS,
     HEADLINE,
     IMPORT,
     MEASURE,
@@ -207,7 +208,6 @@ _ENTRY = re.compile(r"([-dlbcps][rwxsStT-]{9}[+.@]? .*|total \d+)|\S+")
 """An entry of a listing: what `ls -l` prints, or a name."""
 _RECORD_HEAD = re.compile(r"\d{1,3}[.)](?= )|[^\s\d\"'{}\[\]()]{3,40}\d[^\s\"'{}()]{0,40}(?= |$)")
 """What a record in a list of lines may begin with: its number in the list, or a name with a number such as an id."""
-_NO_DIGITS = str.maketrans("", "", "0123456789")
 _BRACKET = re.compile(rf"(?:\"({_NAME})\"\s{{0,40}}:\s{{0,40}})?([\[{{])|([\]}}])|\"(?:[^\"\\]|\\.)*\"")
 _FIELD_OF = re.compile(rf"(?:{_PART_OF.pattern})?{_KEY}")
 """The names of a field and of what it is a part of."""
@@ -377,7 +377,7 @@ def _places(lines: Sequence[tuple[int, str]]) -> list[Place]:
     """The place of each line, with the record that it stands in where a text lists several of some lines each."""
     kinds = [
         begins_document(line)
-        or ("-" if begins_record(line) else head[0].translate(_NO_DIGITS) if (head := _RECORD_HEAD.match(line)) else "")
+        or ("-" if begins_record(line) else head[0].translate(DIGITS) if (head := _RECORD_HEAD.match(line)) else "")
         for _, line in lines
     ]
     times = Counter(kinds)
@@ -484,7 +484,7 @@ class _Lines:
 
 def _is_entry(lines: Sequence[str], k: int) -> bool:
     """Whether a line is one of several that begin alike, digits aside: that of a log has a date and a host."""
-    begins = [line.translate(_NO_DIGITS).split()[:_LIKE_WORDS] for line in lines]
+    begins = [line.translate(DIGITS).split()[:_LIKE_WORDS] for line in lines]
     return len(begins[k]) == _LIKE_WORDS and begins.count(begins[k]) > _RECORDS
 
 

@@ -232,7 +232,8 @@ def goes_on(label: str, answer: str) -> bool:
 def to_use(label: str, answer: str) -> list[str]:
     """The handles that an answer hands out for later calls, and that its call did not name."""
     head = answer[:_ANSWERED]
-    may = any(word in head.casefold() for word in ("pid", *_HOLDERS))  # as above
+    lowered = head.casefold()
+    may = any(word in lowered for word in ("pid", *_HOLDERS))  # as above
     found = dict.fromkeys(_TO_USE.findall(head) if may else ())
     new = [handle for handle in found if len(handle) >= _LEAST_NAME and handle not in label]
     return new if len(found) <= _MOST_HANDED else []

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from autocontext.messages import ToolUseBlock
 from autocontext.notes.calls import PATH_KEYS, REMARKS, path_of
+from autocontext.text.lines import DIGITS
 
 _LEAST_LINES = 6
 """Lines; shorter texts are compared by their words."""
@@ -18,7 +19,6 @@ _OVERLAP = 0.6
 _COMPARED = 400_000
 """Characters of a text that are compared."""
 _WORD = re.compile(r"\w+")
-_DIGITS = str.maketrans("", "", "0123456789")
 _MARGIN = " \t:|│→>-+"
 """Around line numbers."""
 _json = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
@@ -70,7 +70,7 @@ class Outline(NamedTuple):
     def of(cls, text: str) -> Outline:
         """The outline of a text, of a very long one that of its beginning."""
         text = text[:_COMPARED]
-        lines = (line.strip(_MARGIN) for line in text.translate(_DIGITS).split("\n"))
+        lines = (line.strip(_MARGIN) for line in text.translate(DIGITS).split("\n"))
         return cls(frozenset(filter(None, lines)), frozenset(_WORD.findall(text)))
 
     def still_shown(self, newer: Outline) -> bool:

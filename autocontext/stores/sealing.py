@@ -8,16 +8,14 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from autocontext.errors import ConfigError, MissingExtraError, StoreCorruptError, StoreError
+from autocontext.errors import ConfigError, StoreCorruptError, StoreError, needs_extra
 from autocontext.history.entries import Entry, Sealed
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.records import from_bytes, to_bytes
 
-try:
+with needs_extra("encryption", "crypto"):
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
-except ImportError as e:
-    raise MissingExtraError("encryption", "crypto") from e
 
 _KEY_BYTES, _NONCE_BYTES = 32, 12
 """AES-256, and random nonces of 96 bits (NIST SP 800-38D, section 8.2.2): at most 2**32 entries per key."""

@@ -10,7 +10,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
-from autocontext.errors import MissingExtraError
+from autocontext.errors import needs_extra
 from autocontext.flows import Flow, arun, run
 from autocontext.models.per_loop import PerLoop
 from autocontext.stores.checks import checked_patience
@@ -18,14 +18,12 @@ from autocontext.stores.connections import Connections, Lease
 from autocontext.stores.database import Database, Work
 from autocontext.stores.sql_url import parsed
 
-try:
+with needs_extra("PostgreSQL", "sql"):
     import psycopg
     from psycopg.pq import TransactionStatus
 
     from autocontext.stores.postgres import AsyncConnection, Service, SyncConnection, acall, call, driven
     from autocontext.stores.sql_errors import AllInUse, Attempts
-except ImportError as e:
-    raise MissingExtraError("PostgreSQL", "sql") from e
 
 T = TypeVar("T")
 Connection = TypeVar("Connection", SyncConnection, AsyncConnection)

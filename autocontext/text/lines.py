@@ -14,6 +14,7 @@ _REMEMBERED = 8_192
 _NAME = re.compile(r"[A-Za-z0-9_.+:-]+")
 """An hour, an id or a word; a pattern that looks for the digit in it takes quadratic time."""
 DIGITS = str.maketrans("", "", "0123456789")
+"""For `str.translate`: leaves them out."""
 _MOSTLY = 0.6
 """Share of pieces that are alike in a text in which the others tell more."""
 _MOST_ALONE = 5
